@@ -113,7 +113,7 @@ func (d *deed) askAbout(ctx context.Context, m state.Message) error {
 // takeValue returns a value of the act in the JSON model, whose blobs are kept until release is called.
 func (d *deed) takeValue(ctx context.Context, what string, of any) (v any, release func(), err error) {
 	if v, err = value.Normalize(of, resultLimits); err != nil {
-		return nil, nil, refusal.InvalidValue(what, err)
+		return nil, nil, refusal.InvalidPayload(what, err)
 	}
 	release, err = d.engine.blobs.PinReferences(ctx, v)
 	return v, release, err
@@ -157,9 +157,8 @@ func (a Cancel) doTo(ctx context.Context, d *deed) error {
 	return err
 }
 
-// Pause holds back the tasks, children and locks that a run would dispatch. All
-// else continues: results are taken, time passes, signals and votes count. Its
-// children are paused too. Pause of a paused run is no error.
+// Pause holds back the tasks, children and locks that a run would dispatch. All else continues: results are taken, time passes, signals
+// and votes count. Its children are paused too. Pause of a paused run is no error.
 type Pause struct{}
 
 // Pause does a [Pause].
@@ -167,8 +166,8 @@ func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error { return e.
 
 func (Pause) doTo(ctx context.Context, d *deed) error { return d.askAbout(ctx, state.Pause{Act: d.by}) }
 
-// Resume lets a run continue that is paused, or that an internal fault suspended,
-// for instance after an upgrade. Its unfinished tasks and messages are sent again.
+// Resume lets a run continue that is paused, or that an internal fault suspended, for instance after an upgrade. Its unfinished tasks and
+// messages are sent again.
 type Resume struct{}
 
 // Resume does a [Resume].
@@ -204,14 +203,13 @@ func (a Signal) doTo(ctx context.Context, d *deed) error {
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer d.engine.runs.ReleaseAnswered(ctx, d.run, release)
 	return d.askAbout(ctx, state.Signal{Name: a.Name, ID: a.ID, Payload: payload, Transient: a.Transient, TTL: a.TTL, Early: a.Early, Act: d.by})
 }
 
-// CancelNodes ends the live tokens at some nodes of a run, which continues without
-// them: a branch that ends so has ended by choice. A token that waits for its
-// siblings is at the node that their join leads to, not at one that it has passed.
-// It fails with ErrNotLive if no live token is there.
+// CancelNodes ends the live tokens at some nodes of a run, which continues without them: a branch that ends so has ended by choice. A
+// token that waits for its siblings is at the node that their join leads to, not at one that it has passed. It fails with ErrNotLive if
+// no live token is there.
 type CancelNodes struct {
 	Nodes []workflow.NodeID `json:"nodes,omitzero" needs:"nodes must name some"`
 }
@@ -233,13 +231,13 @@ type GroupTarget struct {
 	Origin workflow.TokenID // 0: the only one of that name
 
 	// ID is the id of a new branch: AddBranch adds one branch per id and run, so that the call may be repeated; "" always
-	// adds one. CloseGroup ignores it, and may be repeated if Origin is set.
+	// adds one. CloseGroup ignores it: a second one is ErrGroupClosed.
 	ID string
 }
 
 // AddBranch adds a branch to a live group, by the group's first transition. With an id it may be repeated. Errors: ErrInvalid (an
-// id that a signal could not have), ErrGroupClosed (it was closed, or its join has fired), ErrNotLive (there is no such group),
-// ErrAmbiguous, *workflow.LimitError.
+// id that a signal could not have), ErrGroupClosed (it was closed, or its join has fired), ErrNotLive (there is no such group, or an
+// item where its first transition has no foreach), ErrAmbiguous, *workflow.LimitError.
 type AddBranch struct {
 	ID     string           `json:"id,omitzero"` // one branch is added per id and run; "" always adds one
 	Group  string           `json:"group,omitzero" needs:"group must name a group"`
@@ -260,13 +258,12 @@ func (a AddBranch) doTo(ctx context.Context, d *deed) error {
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer d.engine.runs.ReleaseAnswered(ctx, d.run, release)
 	return d.askAbout(ctx, state.AddBranch{ID: a.ID, Group: a.Group, Origin: a.Origin, Item: item, Act: d.by})
 }
 
-// CloseGroup ends a live group: its join fires with what has arrived, at once or,
-// where stragglers of an earlier occurrence block it, when the last of them has
-// ended. Errors: as of AddBranch.
+// CloseGroup ends a live group: its join fires with what has arrived, at once or, where stragglers of an earlier occurrence block
+// it, when the last of them has ended. Errors: as of AddBranch.
 type CloseGroup struct {
 	Group  string           `json:"group,omitzero" needs:"group must name a group"`
 	Origin workflow.TokenID `json:"origin,omitzero"` // the token that fanned out; 0: the only group of that name
@@ -335,11 +332,10 @@ type RetryOptions struct {
 	Input workflow.RetryInput
 }
 
-// Retry gives a parked task a fresh budget of attempts, or ends a back-off at
-// once. If the task's input is evaluated anew, the event task.input_renewed says
-// so; if that fails, the retry is refused and nothing changes. Errors: ErrInvalid
-// (no such RetryInput), ErrNotLive, ErrEnded, ErrAmbiguous, *workflow.Failure (the
-// input cannot be evaluated anew: patch it, or retry with workflow.InputKept).
+// Retry gives a parked task a fresh budget of attempts, or ends a back-off at once. If the task's input is evaluated anew, the
+// event task.input_renewed says so; if that fails, the retry is refused and nothing changes. Errors: ErrInvalid (no such
+// RetryInput), ErrNotLive, ErrEnded, ErrAmbiguous, *workflow.Failure (the input cannot be evaluated anew: patch it, or retry with
+// workflow.InputKept).
 type Retry struct {
 	Target
 	Input workflow.RetryInput `json:"input,omitzero"`
@@ -386,7 +382,7 @@ func (a Skip) doTo(ctx context.Context, d *deed) error {
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer d.engine.runs.ReleaseAnswered(ctx, d.run, release)
 	return d.askAbout(ctx, state.Skip{Token: a.Token, Node: a.Node, Parked: a.Parked, Output: output, Act: d.by})
 }
 
@@ -424,7 +420,7 @@ func (a Vote) doTo(ctx context.Context, d *deed) error {
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer d.engine.runs.ReleaseAnswered(ctx, d.run, release)
 	m := state.Ballot{
 		ID: a.ID, Token: a.Token, Node: a.Node, By: by, Approved: a.Approved, Comment: texts.Storable(a.Comment, maxMessage), Data: data, Act: d.by,
 	}
@@ -466,10 +462,10 @@ func (e *Engine) hasVoted(ctx context.Context, run workflow.RunID, m state.Ballo
 	return false, nil
 }
 
-// Complete delivers the result of an attempt, for an Executor that returned
-// ErrPending. It may be repeated: one result counts per key, and a duplicate is
-// nil. ErrStale says that the attempt does not run any more, or never did; after ErrSuspended, Resume has it performed again. Without a key
-// it completes the running attempt of the token: ErrNotLive says that none runs, ErrAmbiguous that the node has several.
+// Complete delivers the result of an attempt, for an Executor that returned ErrPending. It may be repeated: one result counts per key, and a
+// duplicate is nil. ErrStale says that the attempt does not run any more, or never did; after ErrSuspended, Resume has it performed again. Without
+// a key it completes the running attempt of the token: ErrNotLive says that none runs, ErrAmbiguous that the node has several. A result that is too
+// large or too deep fails the attempt, and one that is not JSON is ErrInvalid.
 type Complete struct {
 	Target
 	Key    Key `json:"-"` // of the attempt, which names its run
@@ -488,12 +484,15 @@ func (a Complete) doTo(ctx context.Context, d *deed) error {
 	if err != nil {
 		return err
 	}
+	var m state.TaskCompleted
 	output, err := readOutput(a.Output, nil)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err == nil {
+		m, err = taskCompleted(output)
 	}
-	m, err := taskCompleted(output)
 	if err != nil {
+		if unfit := unfitResult(err); unfit.Code != workflow.CodeInvalidResult { // as a result that the definition does not take
+			return d.reportResult(ctx, at, attemptError(state.TaskFailed{Token: at.Token, Attempt: at.Number, Epoch: at.Epoch, Act: d.by}, withResultMetadata(output, unfit)))
+		}
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	m.Token, m.Attempt, m.Epoch, m.Act = at.Token, at.Number, at.Epoch, d.by
@@ -501,7 +500,7 @@ func (a Complete) doTo(ctx context.Context, d *deed) error {
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer d.engine.runs.ReleaseAnswered(ctx, d.run, release)
 	return d.reportResult(ctx, at, m)
 }
 
@@ -517,8 +516,7 @@ type Fail struct {
 	keyed bool // as of Complete
 }
 
-// Fail does a [Fail] of an attempt by its key, with the error as Execute would have returned it: a Snooze
-// asks for another call.
+// Fail does a [Fail] of an attempt by its key, with the error as Execute would have returned it: a Snooze asks for another call.
 func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
 	return e.Do(ctx, "", Fail{Key: key, Cause: cause, keyed: true})
 }
@@ -558,8 +556,8 @@ func (d *deed) attemptOf(ctx context.Context, key Key, keyed bool, t Target) (at
 	return at, err
 }
 
-// findKey returns the key of the attempt that runs for a token. It reads only the dispatched tokens of the run, from the named
-// one on, so that a run with a million tokens is not read for one of them.
+// findKey returns the key of the attempt that runs for a token. It reads the named token, whatever that does, or the dispatched ones
+// at a node, so that a run with a million tokens is not read for one of them.
 func (d *deed) findKey(ctx context.Context, t Target) (key Key, err error) {
 	tokens := func(yield func(Token, error) bool) {
 		for _, x := range d.copied.Snapshot().Tokens {
@@ -570,7 +568,9 @@ func (d *deed) findKey(ctx context.Context, t Target) (key Key, err error) {
 	}
 	if d.copied == nil {
 		f := TokenFilter{Node: t.Node, Status: []workflow.TokenStatus{workflow.Dispatched}}
-		f.After = max(t.Token-1, 0) // which is exclusive
+		if t.Token != 0 {
+			f = TokenFilter{After: t.Token - 1} // the named one comes first, and ends the list
+		}
 		tokens = d.engine.Tokens(ctx, d.run, f)
 	}
 	for x, err := range tokens {
@@ -583,7 +583,7 @@ func (d *deed) findKey(ctx context.Context, t Target) (key Key, err error) {
 		default:
 			key = x.Key
 		}
-		if x.ID == t.Token {
+		if t.Token != 0 && x.ID >= t.Token {
 			break
 		}
 	}
@@ -608,11 +608,18 @@ func (d *deed) reportResult(ctx context.Context, at taskkey.Attempt, m state.Mes
 	return d.engine.dispatcher.DeliverFromOutside(at, func() error { return d.report(ctx, m) })
 }
 
-// report delivers what an executor says. The key of a run that does not exist is stale.
+// errNotWanted are refusals of what an executor says, after which it lets go of the attempt.
+var errNotWanted = []error{ErrStale, ErrEnded, ErrSuspended, ErrCorrupt}
+
+// report delivers what an executor says. The key of a run that does not exist is stale. Nothing is refused by an engine that has lost
+// its log, which does not know the attempts of the one that has it now: the error is that of the log then.
 func (d *deed) report(ctx context.Context, m state.Message) error {
 	err := d.submitMessage(ctx, m)
 	if errors.Is(err, ErrRunNotFound) {
-		return fmt.Errorf("%w: %w", ErrStale, err)
+		err = fmt.Errorf("%w: %w", ErrStale, err)
+	}
+	if d.copied == nil && slices.ContainsFunc(errNotWanted, func(not error) bool { return errors.Is(err, not) }) {
+		return cmp.Or(closedError(d.engine.log.Until(ctx)), err)
 	}
 	return err
 }

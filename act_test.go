@@ -161,6 +161,58 @@ func TestCallsInNobodysName(t *testing.T) {
 	require.Equal(t, workflow.Failure{Code: workflow.CodeCancelled, Message: "no more", Permanent: true}, *out.Failure)
 }
 
+// A countingContext counts how often somebody asks whether it is done.
+type countingContext struct {
+	context.Context
+	asked *atomic.Int64
+}
+
+func (c countingContext) Err() error {
+	c.asked.Add(1)
+	return c.Context.Err()
+}
+
+// A call that names a token looks at that token, and not at the thousands that follow it.
+func TestCompleteLooksAtOneToken(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Durability: pawl.ProcessCrash})
+	def := define(t, `{name: w, start: a, nodes: [{id: a}, {id: b, wait: {event: nothing}}], transitions: [{from: a, to: b, spawnCount: 9000}]}`)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
+	count := func(at pawl.Target) int64 {
+		ctx := countingContext{t.Context(), new(atomic.Int64)}
+		require.ErrorIs(t, e.Do(ctx, "r", pawl.Complete{Target: at}), pawl.ErrNotLive)
+		return ctx.asked.Load()
+	}
+	one := count(pawl.Target{Token: 9001})
+	require.Positive(t, one)
+	for _, token := range []workflow.TokenID{1, 2, -1, 20_000} { // it has ended, it waits, there are no such tokens
+		require.Equal(t, one, count(pawl.Target{Token: token}), token)
+		require.Equal(t, one, count(pawl.Target{Token: token, Node: "a"}), token)
+	}
+}
+
+// A result from outside may be all that an executor may return.
+func TestCompleteTakesResults(t *testing.T) {
+	type offer struct {
+		Price int `json:"price"`
+	}
+	e := open(t, t.TempDir(), pawl.Options{})
+	def := define(t, `{name: w, start: a, nodes: [{id: a, task: ask, output: {output.offer: result}}]}`)
+	metadata := map[string]any{"cost": 0.5}
+	result := pawl.ResultOf[offer]{Output: offer{3}, Metadata: metadata}
+	for id, output := range map[workflow.RunID]any{
+		"result": pawl.Result{Output: offer{3}, Metadata: metadata}, "typed": result, "pointer": &result,
+	} {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: def}, nil))
+		require.NoError(t, e.Do(t.Context(), id, pawl.Complete{Target: pawl.Target{Node: "a"}, Output: output}))
+		out, err := e.Wait(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"offer": map[string]any{"price": int64(3)}}, out.Output, id)
+		o, err := e.Overview(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, map[string]float64{"cost": 0.5}, o.Meta, id)
+	}
+}
+
 // The same call, made by somebody else, is still the same.
 func TestARepeatedCallKeepsWhoWasFirst(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})

@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -92,6 +94,7 @@ func TestRunsThatMakeRoomLoseNothing(t *testing.T) {
 					if err != nil && !assert.ErrorIs(t, err, pawl.ErrBusy) {
 						return
 					}
+					runtime.Gosched()
 				}
 				group.Go(func() { assert.NoError(t, e.Signal(ctx, id, workflow.Signal{Name: "go"})) })
 			}
@@ -134,4 +137,55 @@ func TestForksMakeRoom(t *testing.T) {
 		require.LessOrEqual(t, s.Active, 3)
 		require.NoError(t, e.Close(t.Context()))
 	})
+}
+
+// A start of a run that is there is no new run: it needs no room, though the run has ended and has no actor.
+func TestAStartIsRepeatedWithoutRoom(t *testing.T) {
+	for name, options := range map[string]pawl.Options{
+		"of a tenant": {Tenants: map[string]pawl.TenantLimit{"acme": {Active: 1}}},
+		"of all":      {MaxActive: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				options.Executor = pawl.Handlers{
+					"quick": func(context.Context, pawl.Task) (any, error) { return nil, nil },
+					"slow":  func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending },
+				}
+				e := open(t, t.TempDir(), options)
+				run := func(id workflow.RunID, task string) workflow.Run {
+					return workflow.Run{ID: id, Tenant: "acme", Definition: define(t, "name: "+task+"\nstart: a\nnodes: [{id: a, task: "+task+"}]")}
+				}
+				_, err := e.Publish(t.Context(), run("", "quick").Definition)
+				require.NoError(t, err)
+				at := time.Now().Truncate(time.Hour).Add(time.Hour)
+				fired := schedule.Firing{At: at}.RunID("s")
+				for _, id := range []workflow.RunID{"q", fired} {
+					_, err := e.Run(t.Context(), run(id, "quick"), nil)
+					require.NoError(t, err)
+					synctest.Wait() // its actor leaves
+				}
+				require.NoError(t, e.Start(t.Context(), run("hog", "slow"), nil))
+				require.ErrorIs(t, e.Start(t.Context(), run("more", "slow"), nil), pawl.ErrBusy)
+				require.NoError(t, e.Start(t.Context(), run("q", "quick"), nil))
+				require.ErrorIs(t, e.Start(t.Context(), run("q", "slow"), nil), pawl.ErrRunExists)
+				out, err := e.Run(t.Context(), run("q", "quick"), nil)
+				require.NoError(t, err)
+				require.Equal(t, workflow.RunCompleted, out.Status)
+
+				set, err := schedule.Parse([]byte("schedules: [{id: s, tenant: acme, workflow: {name: quick}, cron: ['0 * * * *']}]"))
+				require.NoError(t, err)
+				_, err = e.Schedules().Apply(t.Context(), set, pawl.ApplyOptions{})
+				require.NoError(t, err)
+				<-time.After(time.Until(at.Add(time.Minute)))
+				var kinds []string
+				events, err := e.Schedules().Events(t.Context(), "s", time.Time{}, time.Time{})
+				require.NoError(t, err)
+				for _, ev := range events {
+					kinds = append(kinds, ev.Kind)
+				}
+				require.Equal(t, []string{"joined"}, kinds)
+				require.NoError(t, e.Close(t.Context()))
+			})
+		})
+	}
 }

@@ -13,12 +13,10 @@ import (
 //
 //	err := engine.Cancel(pawl.As(ctx, "ann"), "order-42", "the customer has called")
 //
-// Every call that changes a run (Start, Cancel, Signal, Vote, Patch, Retry,
-// Skip, Pause, Resume, AddBranch, CloseGroup, CancelNodes, DoAll, Fork, Rerun, Complete, Fail)
-// keeps the name in the run's journal, and as by in the data of the events that tell
-// what the call asked for. Purge, which leaves no record, tells it to Options.Logger.
-// The engine trusts the name: the host knows who calls, for instance from the
-// session of an HTTP request.
+// Every call that changes a run (Start, Cancel, Signal, Vote, Patch, Retry, Skip, Pause, Resume, AddBranch, CloseGroup,
+// CancelNodes, DoAll, Fork, Rerun, Complete, Fail) keeps the name in the run's journal, and as by in the data of the events that
+// tell what the call asked for. Purge, which leaves no record, tells it to Options.Logger. The engine trusts the name: the host
+// knows who calls, for instance from the session of an HTTP request.
 //
 // A name is at most 255 bytes of UTF-8. White space around it is cut off, within it is one space, and letters are
 // composed (Unicode NFC), so that one name has one spelling. Calls under an empty name, or a name with a control

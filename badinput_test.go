@@ -101,7 +101,7 @@ var badResults = map[string]struct {
 }{
 	"NaN": {math.NaN(), ""}, "infinity": {map[string]any{"ok": math.Inf(-1)}, ""},
 	"a channel": {make(chan int), ""}, "a function": {func() {}, ""}, "bad UTF-8": {"\xff", ""}, "a cycle": {selfish(), ""},
-	"too deep": {nest(5000), ""}, "metadata not JSON": {pawl.Result{Output: map[string]any{"ok": true}, Metadata: map[string]any{"x": make(chan int)}}, ""},
+	"too deep": {nest(5000), "limit_exceeded"}, "metadata not JSON": {pawl.Result{Output: map[string]any{"ok": true}, Metadata: map[string]any{"x": make(chan int)}}, ""},
 	"wrong schema": {map[string]any{"ok": 1}, "schema_error"}, "not an object": {7, "schema_error"}, "missing property": {map[string]any{}, "schema_error"},
 	"null": {nil, "schema_error"}, "too large": {map[string]any{"ok": true, "s": strings.Repeat("x", 1<<20)}, "result_too_large"},
 }

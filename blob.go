@@ -24,11 +24,10 @@ func (e *Engine) openBlobs(dir string) (err error) {
 // emptyBlob is the hash of no bytes.
 const emptyBlob = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// PutBlob stores everything that r gives, durably, by its content, and returns a
-// reference to it for inputs, payloads and outcomes: a value may hold up to 1 MiB,
-// a blob is as large as the disk allows. The media type may be empty; a type that no
-// reference could have (see blob.ParseRef) is ErrInvalid, and nothing is read. A blob that
-// nothing refers to is removed by CollectBlobs.
+// PutBlob stores everything that r gives, durably, by its content, and returns a reference to it for inputs, payloads and
+// outcomes: a value may hold up to 1 MiB, a blob is as large as the disk allows. The media type may be empty; a type that no
+// reference could have (see blob.ParseRef) is ErrInvalid, and nothing is read. A blob that nothing refers to is removed by
+// CollectBlobs.
 func (e *Engine) PutBlob(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return blob.Ref{}, err
@@ -90,15 +89,15 @@ type Collected struct {
 	Bytes int64
 }
 
-// CollectBlobs removes the blobs that no run, artifact or kept outcome refers to
-// and that were last put longer ago than age, which is a minute at least: give
-// it the longest time that callers take from PutBlob to the call that refers to
-// it. Runs refer to their blobs until they are purged. It may run at any time;
-// while a backup is made it removes nothing.
+// CollectBlobs removes the blobs that no run, artifact or kept outcome refers to and that were last put longer ago than age, which is a
+// minute at least: give it the longest time that callers take from PutBlob to the call that refers to it. Runs refer to their blobs until they
+// are purged. It may run at any time; while a backup is made it removes nothing. With Options.Remote it removes nothing and fails with ErrFenced if
+// somebody else has taken the log, and with ErrRemote if the directory was opened without. If the log is taken while it runs, it may still remove
+// blobs to which nothing referred before: a reference that is made later needs a blob that is younger than age, or is put again.
 func (e *Engine) CollectBlobs(ctx context.Context, age time.Duration) (Collected, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return Collected{}, err
 	}
-	blobs, bytes, err := e.blobs.Collect(ctx, age)
+	blobs, bytes, err := e.blobs.Collect(ctx, age, func() error { return e.callUntil(ctx, e.dir.ConfirmLog) })
 	return Collected{blobs, bytes}, err
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/serving"
+	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -325,6 +327,41 @@ func TestBlobsThatAreKeptForAnAttempt(t *testing.T) {
 	})
 }
 
+// The blobs that a message refers to are not collected before the run has answered it, also when the caller has left by then.
+func TestBlobsOfACallerWhoLeaves(t *testing.T) {
+	for _, act := range []string{"start", "signal"} {
+		t.Run(act, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hook := &testhook.Hook{}
+				e, err := pawl.Open(testhook.With(t.Context(), hook), t.TempDir(), pawl.Options{})
+				require.NoError(t, err)
+				defer func() { require.NoError(t, e.Close(context.Background())) }()
+				d := define(t, "name: w\nstart: a\nnodes: [{id: a, wait: {event: go}, output: {output.got: result}}]\n")
+				ref := must(e.PutBlob(t.Context(), strings.NewReader("kept"), ""))
+				run := workflow.Run{ID: "w", Definition: d}
+				send := func(ctx context.Context) error { return e.Start(ctx, run, map[string]any{"ref": ref}) }
+				if act == "signal" {
+					require.NoError(t, e.Start(t.Context(), run, nil))
+					send = func(ctx context.Context) error { return e.Signal(ctx, "w", workflow.Signal{Name: "go", Payload: ref}) }
+				}
+				<-time.After(time.Hour) // the blob is old enough, and what was committed is done
+				gate := make(chan struct{})
+				hook.OnTurn(func(string) { <-gate })
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				require.ErrorIs(t, send(ctx), context.DeadlineExceeded)
+				require.Zero(t, must(e.CollectBlobs(t.Context(), time.Minute)))
+				close(gate)
+				synctest.Wait()
+				require.Zero(t, must(e.CollectBlobs(t.Context(), time.Minute)), "the run refers to it")
+				content, err := e.OpenBlob(t.Context(), ref)
+				require.NoError(t, err)
+				require.NoError(t, content.Close())
+			})
+		})
+	}
+}
+
 // Something else in the folder of blobs does not keep the rest from being collected; a value that only
 // looks like a reference does not stop a run.
 func TestCollectGoesOn(t *testing.T) {
@@ -399,4 +436,50 @@ func TestABlobWithoutAHash(t *testing.T) {
 	_, err := e.OpenBlob(t.Context(), blob.Ref{})
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 	require.Equal(t, 400, pawl.HTTPStatus(err))
+}
+
+// Reports beside an output keep their blobs as the output does: those of an attempt that fails, and those of a result that a rerun
+// keeps.
+func TestReportsKeepTheirBlobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := replays.Dir(t)
+		e := open(t, dir, pawl.Options{Executor: pawl.Handlers{
+			"report": func(ctx context.Context, task pawl.Task) (any, error) {
+				report, err := task.Put(ctx, strings.NewReader("the report"), "")
+				log, err2 := task.Put(ctx, strings.NewReader("the log"), "")
+				return pawl.Result{Artifacts: []pawl.Artifact{{Name: "report", Blob: report}}, Metadata: map[string]any{"log": log}}, errors.Join(err, err2)
+			},
+			"pay": func(ctx context.Context, task pawl.Task) (any, error) {
+				<-time.After(time.Minute) // the report is there by then
+				if task.Run != "r" {
+					return nil, nil
+				}
+				why, err := task.Put(ctx, strings.NewReader("the stack"), "")
+				return nil, errors.Join(err, pawl.WithMetadata(pawl.TaskError{Code: "down"}, map[string]any{"stack": why}))
+			},
+		}})
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, `
+name: order
+start: s
+nodes: [{id: s}, {id: report, task: report}, {id: pay, task: pay}]
+transitions: [{from: s, to: report}, {from: s, to: pay}]
+`)}, nil))
+		require.Equal(t, workflow.RunFailed, wait(t, e, "r").Status)
+		require.NoError(t, e.Rerun(t.Context(), pawl.Target{Run: "r", Node: "pay"}, "r2", pawl.ForkOptions{}))
+		out := wait(t, e, "r2")
+		require.NoError(t, out.Err())
+		require.Len(t, out.Artifacts, 1)
+		<-time.After(time.Hour)
+		n, err := e.CollectBlobs(t.Context(), time.Minute)
+		require.NoError(t, err)
+		require.Zero(t, n.Blobs)
+		require.NoError(t, e.Purge(t.Context(), "r"))
+		<-time.After(time.Hour)
+		n, err = e.CollectBlobs(t.Context(), time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, 1, n.Blobs, "the stack alone")
+		r, err := e.OpenArtifact(t.Context(), out.Artifacts[0])
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
@@ -297,6 +298,43 @@ func TestPins(t *testing.T) {
 	require.Equal(t, map[string]any{"got": int64(-1)}, wait(t, e, "q").Output)
 }
 
+// A patch looks up the definitions that it adds, and no others: a newer version of one that is pinned may name a definition that
+// nobody has published.
+func TestPinsOfPatches(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+	gated := strings.Replace(parentOfOne, "start: sub\nnodes:", "start: gate\nnodes:\n  - {id: gate, wait: {event: go}}", 1)
+	gated = strings.Replace(gated, "transitions: [", "transitions: [{from: gate, to: sub}, ", 1)
+	startParent(t, e, "p", map[string]int{"n": 4}, gated, oneTask)
+	publish(t, e, define(t, "name: one\nversion: 2\nstart: s\nnodes: [{id: s, subworkflow: {name: nowhere}}]\n"))
+	patch := func(base int, ops ...any) error {
+		_, err := e.Patch(t.Context(), "p", pawl.Patch{Base: base, Ops: ops})
+		return err
+	}
+	child := func(name string) []any {
+		n := map[string]any{"subworkflow": map[string]any{"name": name}, "input": map[string]any{"n": "input.n"}}
+		return []any{op("add", "/nodes/"+name, n), op("add", "/transitions/"+name, map[string]any{"from": "gate", "to": name})}
+	}
+	require.NoError(t, patch(1, op("add", "/nodes/sub/timeout", "1h")))
+	publish(t, e, define(t, strings.Replace(oneTask, "name: one", "name: other", 1)))
+	require.NoError(t, patch(2, child("other")...))
+	require.ErrorIs(t, patch(3, child("nowhere")...), pawl.ErrNotPublished)
+
+	added := map[int][]string{}
+	for r, err := range e.Journal(t.Context(), "p", pawl.EventsOptions{}) {
+		require.NoError(t, err)
+		for _, d := range r.Decisions {
+			if p, ok := d.(decision.PatchRun); ok {
+				for _, pin := range p.Pins {
+					added[p.Revision] = append(added[p.Revision], pin.Name)
+				}
+			}
+		}
+	}
+	require.Equal(t, map[int][]string{3: {"other"}}, added)
+	require.NoError(t, e.Signal(t.Context(), "p", workflow.Signal{Name: "go"}))
+	require.Equal(t, map[string]any{"got": int64(8)}, wait(t, e, "p").Output)
+}
+
 // A pause passes on to children, and so does the end of it, also when the
 // engine was closed in between.
 func TestPausePassesOn(t *testing.T) {
@@ -425,9 +463,15 @@ transitions:
 	}
 	for _, all := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			var begun atomic.Int64
-			first := make(chan bool, 1)
-			e := open(t, t.TempDir(), pawl.Options{
+			var begun, wanted atomic.Int64
+			first, cancelled := make(chan bool, 1), make(chan bool)
+			hook := &testhook.Hook{}
+			hook.OnHit(func(point string) {
+				if point == "child.want" && wanted.Add(1) > 100 && !all {
+					<-cancelled
+				}
+			})
+			e := openWith(t, hook, t.TempDir(), pawl.Options{
 				Concurrency: most, Durability: pawl.ProcessCrash,
 				Executor: pawl.Handlers{"work": func(ctx context.Context, _ pawl.Task) (any, error) {
 					if begun.Add(1) == 1 {
@@ -448,6 +492,7 @@ transitions:
 			}
 			before := begun.Load()
 			require.NoError(t, e.Cancel(t.Context(), "root", "enough"))
+			close(cancelled)
 			synctest.Wait()
 			require.LessOrEqual(t, begun.Load()-before, int64(2*most), "of 200 tasks")
 			runs, live := 0, 0

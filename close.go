@@ -58,12 +58,12 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	late := e.dispatcher.StopAndWait(grace) != nil
 	cancel()
 	e.stopTasks(ErrClosed) // by which an executor tells them from those that are over
+	e.dir.EndLog()         // also for the results of tasks
 	var left error
 	if late && e.dispatcher.StopAndWait(ctx) != nil {
 		left = e.leftBehind()
 	}
 	e.closer.Enter(closing.Runs)
-	e.dir.EndLog()
 	e.registry.Refuse()
 	e.stop()
 	e.registry.Wait()

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -154,7 +155,7 @@ func TestCodecHidesValues(t *testing.T) {
 	}
 	root := t.TempDir()
 	dir := filepath.Join(root, "data")
-	o := pawl.Options{Codec: testCodec(t, "k1"), Executor: keptHandlers}
+	o := pawl.Options{Codec: testCodec(t, "k1"), Executor: keptHandlers, IdleAfter: time.Hour}
 	e := open(t, dir, o)
 	driveToGate(t, e, "r")
 	driveToGate(t, e, "s")
@@ -211,7 +212,7 @@ func TestCodecHidesValues(t *testing.T) {
 
 func verifiedSound(t *testing.T, dir string, c pawl.Codec) {
 	t.Helper()
-	report, err := rescue.Verify(dir, rescue.Options{Codec: c})
+	report, err := rescue.Verify(t.Context(), dir, rescue.Options{Codec: c})
 	require.NoError(t, err)
 	assert.Zero(t, report.Damage, "%v", report.Findings)
 	assert.Positive(t, report.Records)
@@ -240,10 +241,10 @@ func TestCodecKeys(t *testing.T) {
 		require.ErrorAs(t, err, &sealed, name)
 		assert.Equal(t, "k1", sealed.KeyID)
 		require.ErrorIs(t, err, pawl.ErrSealed)
-		_, err = rescue.Repair(dir, repaired, rescue.Options{Codec: c})
+		_, err = rescue.Repair(t.Context(), dir, repaired, rescue.Options{Codec: c})
 		require.ErrorIs(t, err, pawl.ErrSealed, name)
 		require.NoDirExists(t, repaired)
-		report, err := rescue.Verify(dir, rescue.Options{Codec: c})
+		report, err := rescue.Verify(t.Context(), dir, rescue.Options{Codec: c})
 		require.NoError(t, err)
 		assert.Zero(t, report.Damage, "%v", report.Findings)
 		assert.Contains(t, fmt.Sprint(report.Findings), `sealed with the key "k1"`)
@@ -261,7 +262,7 @@ func TestCodecKeys(t *testing.T) {
 	_, err = pawl.Open(t.Context(), dir, first)
 	require.ErrorIs(t, err, pawl.ErrSealed, "the mark is under the new key")
 
-	report, err := rescue.Repair(dir, repaired, rescue.Options{Codec: both.Codec})
+	report, err := rescue.Repair(t.Context(), dir, repaired, rescue.Options{Codec: both.Codec})
 	require.NoError(t, err)
 	assert.Zero(t, report.Damage, "%v", report.Findings)
 	findClassified(t, repaired)
@@ -312,14 +313,14 @@ func TestRepairOfADamagedFileNeedsTheKey(t *testing.T) {
 	require.NoError(t, os.WriteFile(files[0], data, 0o600))
 
 	for name, without := range map[string]pawl.Codec{"none": nil, "another": testCodec(t, "x2")} {
-		_, err = rescue.Repair(dir, repaired, rescue.Options{Codec: without})
+		_, err = rescue.Repair(t.Context(), dir, repaired, rescue.Options{Codec: without})
 		var sealed *pawl.SealedError
 		require.ErrorAs(t, err, &sealed, name)
 		assert.Equal(t, "k1", sealed.KeyID)
 		assert.Contains(t, sealed.Place, filepath.Base(files[0]))
 		require.NoDirExists(t, repaired)
 	}
-	report, err := rescue.Repair(dir, repaired, rescue.Options{Codec: c})
+	report, err := rescue.Repair(t.Context(), dir, repaired, rescue.Options{Codec: c})
 	require.NoError(t, err)
 	assert.Equal(t, 1, report.Runs, "%v %d", report.Findings, len(data))
 	assert.Positive(t, report.Damage)

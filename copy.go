@@ -18,36 +18,32 @@ import (
 
 // A BackupInfo says what is in a backup, and what of the original was damaged.
 type BackupInfo struct {
-	Path  string
-	Runs  int   // in the index
-	Files int   // of runs; a run has none before it was flushed first
-	Blobs int   // that the index refers to, if the directory keeps them
-	Bytes int64 // of all of it
+	Path  string // of the new directory, as it was given
+	Runs  int    // in the index
+	Files int    // of runs; a run has none before it was flushed first
+	Blobs int    // that the index refers to, if the directory keeps them
+	Bytes int64  // of all of it
 	// Damaged lists files that could not be copied because they are damaged or missing in the original: errors.As finds a
-	// *CorruptError or *blob.Error in each, or it is ErrVersion. The backup has the same damage, and is complete otherwise.
+	// *CorruptError or *blob.Error in each, or it is ErrVersion. The backup lacks them, and is complete otherwise.
 	Damaged []error
 }
 
-// Backup makes a copy of the engine directory in a new directory, while the
-// engine goes on: everything as it is at one moment, between two commits. Open it
-// like any other. into must not exist or be empty, its parent must exist. The
-// copy appears under that name when it is complete and durable; if Backup fails,
-// is cancelled, or the engine is closed meanwhile, nothing does. After a crash a
-// folder with .partial- in its name may be left beside it, which Open refuses with
-// ErrCorrupt as long as anything is missing in it.
+// Backup makes a copy of the engine directory in a new directory, while the engine goes on: everything as it is at one moment,
+// between two commits. [Restore] makes a directory of it; if it is opened itself, its schedules fire beside those of the original. into
+// must not exist or be empty, its parent must exist. The copy appears under that name when it is complete and durable; if Backup fails,
+// is cancelled, or the engine is closed meanwhile, nothing does. After a crash a folder with .partial- in its name may be left beside
+// it, which Open refuses with ErrCorrupt as long as anything is missing in it.
 //
 // A backup that was interrupted begins anew: the next one is of a later moment, and files left of the earlier one may
 // not be durable, since all are synced together at the end. The copy that [Engine.Follow] keeps continues where it
 // stopped.
 //
-// Commits wait for a few pages of the index at a time to be copied. Old files of
-// runs are removed only when the backup has ended, so that it needs some room in
-// the directory too. Blobs are copied unless Options.Blobs keeps them elsewhere.
+// Commits wait for a few pages of the index at a time to be copied. Old files of runs are removed only when the backup has ended,
+// so that it needs some room in the directory too. Blobs are copied unless Options.Blobs keeps them elsewhere.
 //
-// Backup leaves out what is damaged in the original, and lists it in the result:
-// look at it. In the copy the runs continue from the moment of the backup, so the
-// tasks of later steps are executed again. Errors: ErrInvalid (something is there
-// already, or it is inside of the directory), ErrNoSpace, ErrCorrupt, ErrClosed.
+// Backup leaves out what is damaged in the original, and lists it in the result: look at it. In the copy the runs continue from
+// the moment of the backup, so the tasks of later steps are executed again. Errors: ErrInvalid (something is there already, or it
+// is inside of the directory), ErrNoSpace, ErrCorrupt, ErrClosed.
 func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return BackupInfo{}, err
@@ -74,7 +70,7 @@ type FollowOptions struct {
 	Folder string
 	// Log gets all commits, and Bases gets full copies of the directory from time to time,
 	// with the blobs that runs refer to, unless there is a Folder. All is sealed as in the
-	// directory, except blobs: open a sealed store for those.
+	// directory, except blobs: open a sealed store for those. A Log and its Bases are of one directory.
 	Log   commitlog.Log
 	Bases blob.Store
 	// Interval is how long a commit waits for others before it is sent; 0 is a second.
@@ -91,10 +87,10 @@ type FollowOptions struct {
 // A FollowReport says how far a copy of the engine directory is.
 type FollowReport struct {
 	Position commitlog.Position `json:"position"` // the place of the last entry in the log
-	At       time.Time          `json:"at"`       // the copy has everything up to this moment
+	At       time.Time          `json:"at"`       // the copy has everything up to this moment; zero until this Follow has a base
 	Waiting  int                `json:"waiting"`  // transactions that the log has not got yet
-	Base     time.Time          `json:"base"`     // when the last base was made; zero: never
-	Err      error              `json:"-"`        // why the last attempt to write to the copy failed; it is repeated
+	Base     time.Time          `json:"base"`     // when the last base was made; zero: this Follow has none yet, so nothing of what it has kept can be restored
+	Err      error              `json:"-"`        // why the last attempt to write to the log, or to make a base, failed; it is repeated
 }
 
 // RestoreOptions say what [Restore] makes a directory of: a Folder, or a Log and Bases.
@@ -108,9 +104,9 @@ type RestoreOptions struct {
 
 // A RestoreInfo says what was restored.
 type RestoreInfo struct {
-	Position commitlog.Position `json:"position"` // of the last entry that is in it
-	At       time.Time          `json:"at"`       // as of when the directory is
-	Base     time.Time          `json:"base"`     // when the base was made
+	Position commitlog.Position `json:"position"`      // of the last entry that is in it
+	At       time.Time          `json:"at,omitzero"`   // as of when the directory is
+	Base     time.Time          `json:"base,omitzero"` // when the base was made
 	Runs     int                `json:"runs"`
 	Files    int                `json:"files"` // of runs
 	Blobs    int                `json:"blobs"`
@@ -120,15 +116,13 @@ type RestoreInfo struct {
 	Damaged []string `json:"damaged,omitempty"`
 }
 
-// Follow keeps a copy of the engine directory up to date, outside of it, until ctx ends or
-// the engine is closed: a continuous backup, from which [Restore] makes a directory as of any
-// moment. It blocks; let a goroutine call it when the engine is open.
+// Follow keeps a copy of the engine directory up to date, outside of it, until ctx ends or the engine is closed: a continuous
+// backup, from which [Restore] makes a directory as of any moment. It blocks; let a goroutine call it when the engine is open.
 //
-// A commit does not wait for it: the copy is behind by Interval and by the time that the
-// log takes, and that much is lost with the disk. FollowReport tells how far it is. When
-// the log or the store fails it is tried again, with pauses of up to 30 s; commits go on
-// meanwhile, and if too many wait (64 MiB), a new base is made in their place. Close waits
-// up to 10 s for the last changes to be kept.
+// A commit does not wait for it: the copy is behind by Interval and by the time that the log takes, and that much is lost with
+// the disk. FollowReport tells how far it is. When the log or the store fails it is tried again, with pauses of up to 30 s;
+// commits go on meanwhile, and if too many wait (64 MiB), a new base is made in their place. Close waits up to 10 s for the last
+// changes to be kept.
 //
 // Follow returns nil when the engine was closed and everything is kept, and the cause of ctx
 // when that has ended. Other errors: ErrInvalid (options), ErrOtherLog (the copy is neither of this directory, nor of one that this was
@@ -212,7 +206,7 @@ func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, e
 // Close waits 10 s for that.
 type RemoteOptions struct {
 	Log    commitlog.Log // gets each transaction before it is valid
-	Bases  blob.Store    // gets full copies of the directory, from time to time
+	Bases  blob.Store    // gets full copies of the directory, from time to time; no other log may use it
 	Rebase time.Duration // how long after a base the next one is made, if anything has changed; 0 is an hour
 	Detach bool          // without Log: a directory that had one goes on without it, and can never use it again
 	Keep   time.Duration // how far back Restore can go; 0: the log has what the last two bases need
@@ -284,7 +278,7 @@ type RecoverReport struct {
 	Directory  commitlog.Position `json:"directory"`        // the last entry of the log that the directory has
 	Log        commitlog.Position `json:"log"`              // the last entry that can be read; zero: it is empty
 	Common     uint64             `json:"common"`           // number of the last entry of the log that the directory is known to have; 0: none
-	GivenUp    int                `json:"givenUp"`          // entries behind that which hold commits, or cannot be read; a gap counts as one
+	GivenUp    int                `json:"givenUp"`          // entries behind that which hold commits, or cannot be read; a gap of up to 1000 counts as one, and of a larger one also each that is not looked at
 	Since      time.Time          `json:"since,omitzero"`   // when the first of those was made that can be read
 	Until      time.Time          `json:"until,omitzero"`   // the last one
 	Lacks      uint64             `json:"lacks"`            // entries that the directory has and the log lacks at its end
@@ -313,7 +307,7 @@ var (
 // content is set aside beside it under a name that ends with .superseded. A Recover that dies half-way can be repeated, or is finished by the next Open of
 // this directory.
 //
-// Errors: ErrInvalid, ErrNothingLost, ErrGivesUp, ErrOtherLog (the directory has no log), ErrLocked, ErrFenced (somebody has appended to the log
+// Errors: ErrInvalid, ErrNothingLost, ErrGivesUp, ErrOtherLog (the directory has no log, or the log is of another directory), ErrLocked, ErrFenced (somebody has appended to the log
 // meanwhile), and those of Open.
 func Recover(ctx context.Context, path string, o RecoverOptions) (RecoverReport, error) {
 	if ctx == nil || path == "" || o.Log == nil || o.Bases == nil {

@@ -99,7 +99,7 @@ func TestCrashesWhileAForkIsMade(t *testing.T) {
 		if harness.CurrentLevel() == harness.Quick && i+1 < len(copies) {
 			continue
 		}
-		r, err := rescue.Verify(dir, rescue.Options{})
+		r, err := rescue.Verify(t.Context(), dir, rescue.Options{})
 		require.NoError(t, err)
 		require.Empty(t, r.Findings, points[i])
 	}
@@ -125,9 +125,9 @@ func TestForkIsRepaired(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(dir, "pawl.db")))
 
 		into := filepath.Join(t.TempDir(), "repaired")
-		_, err = rescue.Repair(dir, into, rescue.Options{})
+		_, err = rescue.Repair(t.Context(), dir, into, rescue.Options{})
 		require.NoError(t, err)
-		r, err := rescue.Verify(into, rescue.Options{})
+		r, err := rescue.Verify(t.Context(), into, rescue.Options{})
 		require.NoError(t, err)
 		require.Empty(t, r.Findings)
 		e = open(t, into, pawl.Options{})
@@ -312,7 +312,7 @@ func TestRepairedRunsFinish(t *testing.T) {
 			require.NoError(t, tt.do(dir))
 			before := digest(t, dir)
 			into := filepath.Join(t.TempDir(), "repaired")
-			report, err := rescue.Repair(dir, into, rescue.Options{})
+			report, err := rescue.Repair(t.Context(), dir, into, rescue.Options{})
 			require.NoError(t, err)
 			require.Equal(t, before, digest(t, dir))
 			require.Equal(t, 8, report.Runs)
@@ -353,7 +353,7 @@ func TestKeysOfALostSecretAreRefused(t *testing.T) {
 	require.NoError(t, e.Close(t.Context()))
 	require.NoError(t, os.Remove(filepath.Join(dir, "pawl.db")))
 	into := filepath.Join(t.TempDir(), "repaired")
-	_, err := rescue.Repair(dir, into, rescue.Options{})
+	_, err := rescue.Repair(t.Context(), dir, into, rescue.Options{})
 	require.NoError(t, err)
 	e = open(t, into, pending)
 	require.ErrorIs(t, e.Complete(t.Context(), old, 7), pawl.ErrStale)
@@ -429,10 +429,57 @@ func TestContextDoneBeforeTheCall(t *testing.T) {
 }
 
 func TestNilArguments(t *testing.T) {
-	e := open(t, t.TempDir(), pawl.Options{})
+	var none context.Context
+	calls := pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+		_, opened := task.Open(none, blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})
+		_, own := task.Once(none, "", func(context.Context) (any, error) { return nil, nil })
+		_, keyed := task.Once(none, "key", func(context.Context) (any, error) { return nil, nil })
+		return []bool{errors.Is(opened, pawl.ErrInvalid), errors.Is(own, pawl.ErrInvalid), errors.Is(keyed, pawl.ErrInvalid)}, nil
+	}}
+	e := open(t, t.TempDir(), pawl.Options{Executor: calls})
 	_, err := e.Publish(t.Context(), nil)
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 	require.NoError(t, pawl.Permanent(nil))
+	run := workflow.Run{ID: "a", Definition: define(t, "name: n\nstart: a\nnodes: [{id: a, task: work, output: {output.invalid: result}}]\n")}
+	sim, err := e.Simulate(t.Context(), pawl.OfStart{Run: run})
+	require.NoError(t, err)
+	require.NoError(t, sim.Play(t.Context(), calls))
+	out, err := e.Run(t.Context(), run, nil)
+	require.NoError(t, err)
+	for _, output := range []map[string]any{sim.Snapshot().Output, out.Output} {
+		require.Equal(t, map[string]any{"invalid": []any{true, true, true}}, output)
+	}
+}
+
+// Permanent counts more than what it wraps says of retries, and leaves the rest of that as it is.
+func TestPermanentErrors(t *testing.T) {
+	var calls atomic.Int32
+	var fails error
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
+		calls.Add(1)
+		return nil, fails
+	}}})
+	d := define(t, "name: p\nstart: a\nnodes: [{id: a, task: work, retry: {maxAttempts: 2, initialInterval: 1ms}}]\n")
+	retryable := pawl.TaskError{Code: "down", Message: "it is", Retryable: true, RetryAfter: time.Hour}
+	for name, c := range map[string]struct {
+		err  error
+		code string
+	}{
+		"value":   {retryable, "down"},
+		"pointer": {&retryable, "down"},
+		"wrapped": {fmt.Errorf("ask: %w", retryable), "down"},
+		"blob":    {&blob.Error{Hash: "sha256:00", Err: io.ErrUnexpectedEOF}, workflow.CodeError},
+		"plain":   {io.ErrUnexpectedEOF, workflow.CodeError},
+	} {
+		calls.Store(0)
+		require.False(t, pawl.IsPermanent(c.err), name)
+		fails = fmt.Errorf("give up: %w", pawl.Permanent(c.err))
+		require.True(t, pawl.IsPermanent(fails), name)
+		out, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(name), Definition: d}, nil)
+		require.NoError(t, err)
+		require.Equal(t, c.code, out.Failure.Code, name)
+		require.Equal(t, int32(1), calls.Load(), name)
+	}
 }
 
 // Every call on a closed engine says so, also those that ask the store first.

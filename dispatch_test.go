@@ -572,15 +572,17 @@ func TestVotesMayBeRepeated(t *testing.T) {
 	}
 	yes := workflow.Ballot{ID: "mail-1", By: "ann", Approved: true, Comment: "fine", Data: map[string]any{"n": 1.5}}
 	ofNode, ofToken := pawl.Target{Run: "by-id", Node: "ask"}, pawl.Target{Run: "by-token", Token: 1}
+	because := "checked"
 	vote := func(to pawl.Target, id string, change func(*workflow.Ballot)) error {
 		b := yes
 		if b.ID = id; change != nil {
 			change(&b)
 		}
-		return e.Vote(t.Context(), to, b)
+		return e.Vote(pawl.Because(t.Context(), because), to, b)
 	}
 	require.NoError(t, vote(ofNode, "mail-1", nil))
 	require.NoError(t, vote(ofToken, "", nil))
+	because = "nobody has answered"
 	for range 2 {
 		require.NoError(t, vote(ofNode, "mail-1", nil))
 		require.NoError(t, vote(ofToken, "", nil))

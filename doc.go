@@ -93,7 +93,7 @@
 //     them; base: a full copy, to which later log entries apply. (checkpoint)
 //   - to activate, to passivate: to load a run into memory; to drop it from memory.
 //   - to flush: to write the state of a run to its file, and so move it out of the log.
-//   - backpressured: a run is, if so many of its results wait to be committed that it
-//     begins no further task.
-//   - stalled: a run is, if it makes no progress and waits for nothing.
+//   - backpressured: a run with so many results waiting to be committed that it begins no
+//     further task.
+//   - stalled: a run that makes no progress and waits for nothing.
 package pawl

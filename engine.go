@@ -55,25 +55,19 @@ const (
 // Options configure an engine. The zero value of every field works; without
 // an Executor, the program delivers the result of each task.
 type Options struct {
-	// Executor performs the tasks. Without one, every task waits for
-	// Engine.Complete, as if the executor had returned ErrPending; the log says so
-	// once for each type of task.
+	// Executor performs the tasks. Without one, every task waits for Engine.Complete, as if the executor had returned ErrPending; the log
+	// says so once for each type of task.
 	Executor Executor
 	// Durability of acknowledged calls; PowerLoss by default.
 	Durability Durability
-	// Concurrency is how many tasks run at once; 256 by default. A task whose
-	// result waits to be committed does not count: a run that commits slowly does
-	// not keep other runs from their tasks. A run with Concurrency results that
-	// wait to be committed begins no further task, so at most 2 x Concurrency
-	// results of one run wait.
+	// Concurrency is how many tasks run at once; 256 by default. A task whose result waits to be committed does not count: a run that
+	// commits slowly does not keep other runs from their tasks. A run with Concurrency results that wait to be committed begins no
+	// further task, so at most 2 x Concurrency results of one run wait.
 	Concurrency int
-	// Types limits, per task type, how many tasks run at once and how many begin
-	// per second; "*" applies to each type without an entry of its own. A task that
-	// waits for its type takes no slot of Concurrency and delays no other type;
-	// within a type, runs take turns. A task whose result comes later, through
-	// Complete, counts until its executor has returned ErrPending. Open fails with
-	// ErrInvalid if a limit is negative, is not a number, or has a Burst without a
-	// Rate.
+	// Types limits, per task type, how many tasks run at once and how many begin per second; "*" applies to each type without an entry of
+	// its own. A task that waits for its type takes no slot of Concurrency and delays no other type; within a type, runs take turns. A
+	// task whose result comes later, through Complete, counts until its executor has returned ErrPending. Open fails with ErrInvalid if a
+	// limit is negative, is not a number, or has a Burst without a Rate.
 	Types map[string]TypeLimit
 	// Tenants limits, per tenant name, the tasks that run at once, the active runs and the disk bytes; "*" applies to each
 	// tenant without an entry of its own. Tenants always take turns, and runs without a tenant count as one tenant: ten
@@ -86,34 +80,29 @@ type Options struct {
 	MaxActive int
 	// IdleAfter is how long a run stays in memory without a message; 10 s by default.
 	IdleAfter time.Duration
-	// Grace is how long Close lets running tasks go on before it cancels their
-	// contexts; 0 cancels them at once.
+	// Grace is how long Close lets running tasks go on before it cancels their contexts; 0 cancels them at once.
 	Grace time.Duration
 	// Blobs keeps large values; by default they are files in the folder blobs of
 	// the directory. The engine does not close a store that is given here.
 	Blobs blob.Store
-	// Codec encrypts or compresses all values before they are written: inputs, results,
-	// state, signals, errors, messages, definitions and blobs, in the log, in the files of runs and
-	// in backups. Package aesgcm has one; nil writes plain values. Once a directory was opened with
-	// a codec, Open needs one that has the key, and fails with ErrSealed otherwise; older values stay
-	// plain until they are written again, see docs/keep.md. A store in Blobs gets plain content and
-	// has to encrypt it itself.
+	// Codec encrypts or compresses all values before they are written: inputs, results, state, signals, errors, messages,
+	// definitions and blobs, in the log, in the files of runs and in backups. Package aesgcm has one; nil writes plain values.
+	// Once a directory was opened with a codec, Open needs one that has the key, and fails with ErrSealed otherwise; older values
+	// stay plain until they are written again, see docs/keep.md. A store in Blobs gets plain content and has to encrypt it
+	// itself.
 	Codec Codec
-	// KeepArtifacts keeps the artifacts of runs that do not complete, and lists
-	// them in their outcomes.
+	// KeepArtifacts keeps the artifacts of runs that do not complete, and lists them in their outcomes.
 	KeepArtifacts bool
-	// StallAfter is how long a run may make no progress before it fails with the
-	// code stalled, unless it waits for a timer, an event, an approval, a child or
-	// an operator. A run usually stalls because a task without a timeout never
-	// returned a result. It must exceed the time that any task takes without a
-	// heartbeat. 0 lets such runs wait.
+	// StallAfter is how long a run may make no progress before it fails with the code stalled, unless it waits for a timer, an event, an
+	// approval, a child or an operator. A run usually stalls because a task without a timeout never returned a result. It must exceed the
+	// time that any task takes without a heartbeat. 0 lets such runs wait.
 	StallAfter time.Duration
 	// Maintenance opens the directory so that its runs can be read and operated, and nothing happens by itself: no run
 	// wakes, no timer or timeout fires, no run fails as stalled, no task is dispatched, and no message goes to child or
 	// parent runs. Calls that change a run (Start, Cancel, Signal, Vote, Retry, Complete and so on) commit; their effects are
 	// sent at the next normal Open, and until then an expired wait still accepts a signal or a vote. Executor and StallAfter
 	// are not used. Wait and Run fail with ErrMaintenance if the run has not ended. A directory that has a log (see Remote)
-	// may be opened for reading without that log: calls that change a run then fail with ErrRemote.
+	// may be opened for reading without that log: calls that change a run then fail with ErrRemote. Open writes in the directory all the same.
 	Maintenance bool
 	// LockWait is how long Open waits for another process to release the directory before it fails with ErrLocked: an old
 	// process that is closing, a killed process that is not gone yet, or a command that reads it. A second by default;
@@ -127,13 +116,12 @@ type Options struct {
 	// need the directory only. With a Log, Blobs is required and should outlive the machine as well, and
 	// a Durability of ProcessCrash is enough.
 	Remote RemoteOptions
-	// Bounds limit the size of definitions that are started or published; a bound
-	// that is not set is the limit of the format. A program that takes definitions from
-	// people it does not trust lowers them: workflow.Bounds says what size costs.
+	// Bounds limit the size of definitions that the engine compiles to start or publish them: not of a Graph, which the host has
+	// compiled, nor of one that it knows, such as that of an active run. A bound that is not set is the limit of the format. A
+	// program that takes definitions from people it does not trust lowers them: workflow.Bounds says what size costs.
 	Bounds workflow.Bounds
-	// Logger gets messages that no caller can be given, for instance that runs wait because
-	// the disk is full, and the warnings of definitions that are published or started;
-	// slog.Default() by default.
+	// Logger gets messages that no caller can be given, for instance that runs wait because the disk is full, and the warnings of
+	// definitions that are published or started; slog.Default() by default.
 	Logger *slog.Logger
 	// MeterProvider gets the metrics of the engine, which docs/metrics.md lists; nil counts nothing and costs nothing. The
 	// global provider of OpenTelemetry is never used. Give each engine of a process a provider of its own, or gauges of one
@@ -187,8 +175,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// An Engine runs workflows in one directory. Its methods may be called from any
-// goroutine. One engine at a time, in one process, has a directory open.
+// An Engine runs workflows in one directory. Its methods may be called from any goroutine. One engine at a time, in one process, has a directory open.
 type Engine struct {
 	options    Options
 	hook       *testhook.Hook // nil outside tests
@@ -219,21 +206,20 @@ type Engine struct {
 	stopTasks  context.CancelCauseFunc
 	background sync.WaitGroup
 	late       late.Calls
+	log        *late.Shared // confirms that the log outside of the directory is this engine's; nil without one
 	closer     *closing.Closer
 }
 
-// Open opens the engine directory at path, made if it does not exist, and continues
-// every unfinished run in it: unfinished tasks are sent again under the same key. It
-// fails with ErrInvalid if path is empty, with ErrForeign if it is a folder of other
-// files, with ErrLocked if another engine or command has it open and keeps it longer
-// than Options.LockWait, with ErrSealed if its values are sealed and Options.Codec
-// lacks the key, and with ErrCorrupt or ErrVersion if this version cannot use it. ctx
-// bounds the opening only.
+// Open opens the engine directory at path, made if it does not exist, and continues every unfinished run in it: unfinished tasks are sent again
+// under the same key. It fails with ErrInvalid if path is empty, with ErrForeign if it is a folder of other files, with fs.ErrPermission if the
+// process may not write in it, with ErrLocked if another engine or command has it open and keeps it longer than Options.LockWait, with ErrSealed
+// if its values are sealed and Options.Codec lacks the key, and with ErrCorrupt or ErrVersion if this version cannot use it. ctx bounds the
+// opening only.
 func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if ctx == nil {
 		return nil, errNoContext
 	}
-	if err := ctx.Err(); err != nil {
+	if err := late.Cause(ctx); err != nil {
 		return nil, err
 	}
 	if err := refusal.CheckFolder(path); err != nil {
@@ -262,9 +248,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.stopTasks = stopTasks
 	e.registry = newRoster(e)
 	e.faults = newFaults(e)
-	e.once = once.New(once.Options{
-		Dir: dir, Blobs: e.blobs, Late: &e.late, Remote: o.Remote.Log != nil, Alive: e.ctx, Limits: resultLimits, Faults: e.faults, Logger: o.Logger, Now: hook.Now,
-	})
+	e.once = newOutcomes(e)
 	e.waiters = watching.NewWaiters(watching.Options{Dir: dir, GoesOn: e.registry.GoesOn, Still: o.Maintenance, Hook: hook})
 	e.dispatcher = newDispatcher(tasks, e)
 	e.feeder = newFeeder(e)
@@ -297,6 +281,18 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	}
 	e.background.Go(func() { e.warnOfDefinitions(e.ctx) })
 	return e.finishOpen(ctx, path)
+}
+
+// newOutcomes returns the outcomes of an engine, and lets the log outside of its directory be confirmed, if there is one.
+func newOutcomes(e *Engine) *once.Outcomes {
+	o, dir := &e.options, e.dir
+	if o.Remote.Log != nil {
+		e.log = e.late.Share(dir.ConfirmLog, ErrClosed)
+	}
+	return once.New(once.Options{
+		ConfirmLog: e.log.Until, Dir: dir, Blobs: e.blobs, Late: &e.late, Remote: o.Remote.Log != nil, Alive: e.ctx, Limits: resultLimits, Faults: e.faults, Logger: o.Logger, Now: e.hook.Now,
+		FirstEpoch: dir.Epoch(), Epoch: e.dispatchEpoch,
+	})
 }
 
 // finishParts reads the schedules, and registers the parts of the engine as sources of metrics.
@@ -365,9 +361,8 @@ func (e *Engine) AwaitFailure(ctx context.Context) error {
 	}
 }
 
-// recoverRuns wakes every unfinished run in the background, and has the records flushed
-// that finished runs left in the log. A run that cannot be loaded is left as it is; the
-// others continue.
+// recoverRuns wakes every unfinished run in the background, and has the records flushed that finished runs left in the log. A run that
+// cannot be loaded is left as it is; the others continue.
 func (e *Engine) recoverRuns() error {
 	e.hook.Hit("recover.begin")
 	unfinished, err := e.dir.Unfinished()
@@ -396,4 +391,12 @@ func (e *Engine) checkUsable(ctx context.Context) error {
 		return errNoContext
 	}
 	return refusePlayed(ctx)
+}
+
+// checkCall is checkUsable, and returns the cause of ctx if that is done.
+func (e *Engine) checkCall(ctx context.Context) error {
+	if err := e.checkUsable(ctx); err != nil {
+		return err
+	}
+	return late.Cause(ctx)
 }

@@ -269,6 +269,54 @@ func TestASummaryOfImpossibleInstants(t *testing.T) {
 	require.Empty(t, summaryOf(&store.Head{Run: "a", StartedAt: time.Unix(0, 0)}).Trouble)
 }
 
+// A start does not get the actor of another one before the commit is made that begins and ends the run of that: it may fail.
+func TestAStartWaitsForARunThatEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook := &testhook.Hook{}
+		e, err := Open(testhook.With(t.Context(), hook), t.TempDir(), Options{})
+		require.NoError(t, err)
+		d := compileText(t, "name: w\nstart: a\nnodes: [{id: a}]\n").Definition
+		synctest.Wait() // nobody reads the index while the commit is held up
+		other, waiting, once := make(chan error, 1), -1, sync.Once{}
+		hook.OnHit(func(point string) {
+			if point == "commit.begin" {
+				once.Do(func() {
+					go func() { other <- e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, map[string]any{"x": 1}) }()
+					synctest.Wait()
+					a := e.registry.Hold("r")
+					waiting = a.Waiting()
+					e.registry.Release(a)
+				})
+			}
+		})
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
+		require.ErrorIs(t, <-other, ErrRunExists)
+		require.Zero(t, waiting, "the other start is in the mailbox")
+		require.NoError(t, e.Close(t.Context()))
+	})
+}
+
+// A start that is repeated while its run is purged begins the run anew.
+func TestARepeatedStartMeetsAPurge(t *testing.T) {
+	ctx, hook := t.Context(), &testhook.Hook{}
+	e, err := Open(testhook.With(ctx, hook), t.TempDir(), Options{})
+	require.NoError(t, err)
+	run := workflow.Run{ID: "r", Definition: compileText(t, "name: w\nstart: a\nnodes: [{id: a}]\n").Definition}
+	_, err = e.Run(ctx, run, nil)
+	require.NoError(t, err)
+	purges := 0
+	hook.OnHit(func(point string) {
+		if point == "start.answer" && purges < 2 {
+			purges++
+			require.NoError(t, e.Purge(ctx, "r"))
+		}
+	})
+	require.NoError(t, e.Start(ctx, run, nil))
+	require.Equal(t, 2, purges, "the second is of the run that began anew")
+	require.ErrorIs(t, e.Purge(ctx, "r"), ErrRunNotFound)
+	require.NoError(t, e.Close(ctx))
+}
+
 // Wait does not read the row of a run whose actor will tell of its end. The row tells once the actor has
 // told, and after a commit that has failed and may have ended the run.
 func TestWhoTellsOfTheEnd(t *testing.T) {

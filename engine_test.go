@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/pprof"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,6 +107,17 @@ func TestStartIsIdempotent(t *testing.T) {
 	require.ErrorIs(t, e.Start(t.Context(), run, map[string]any{"n": 2}), pawl.ErrRunExists)
 	other := workflow.Run{ID: "a", Definition: define(t, oneTask+"version: 2\n")}
 	require.ErrorIs(t, e.Start(t.Context(), other, map[string]any{"n": 1}), pawl.ErrRunExists)
+
+	run.MetaLimits = map[string]float64{"cost": 0.1}
+	require.ErrorIs(t, e.Start(t.Context(), run, map[string]any{"n": 1}), pawl.ErrRunExists)
+	run.ID, run.MetaLimits["rows"] = "b", 5
+	for range 3 {
+		require.NoError(t, e.Start(t.Context(), run, map[string]any{"n": 1}))
+	}
+	for _, limits := range []map[string]float64{nil, {"cost": 0.1}, {"cost": 0.1, "rows": 6}} {
+		run.MetaLimits = limits
+		require.ErrorIs(t, e.Start(t.Context(), run, map[string]any{"n": 1}), pawl.ErrRunExists)
+	}
 }
 
 func TestConcurrentStartsMakeOneRun(t *testing.T) {
@@ -135,6 +147,43 @@ func TestConcurrentStartsMakeOneRun(t *testing.T) {
 	_, err := e.Wait(t.Context(), "a")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, calls.Load())
+}
+
+// One of several runs that are started under one id begins as it was asked for, and the others are refused, whichever comes first and
+// whatever is refused meanwhile.
+func TestConcurrentStartsOfDifferentRuns(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+	def := define(t, oneTask)
+	strict := define(t, oneTask+"input: {schema: {type: object, properties: {n: {type: string}}}}\n")
+	for i := range harness.Figure(50, 1_000, 5_000) {
+		id := workflow.RunID(fmt.Sprint("r", i))
+		var group sync.WaitGroup
+		var started atomic.Int32
+		for n := range 3 {
+			group.Go(func() {
+				switch err := e.Start(t.Context(), workflow.Run{ID: id, Definition: def, Labels: map[string]string{"n": fmt.Sprint(n)}}, map[string]any{"n": n}); {
+				case err == nil:
+					started.Add(1)
+				case !errors.Is(err, pawl.ErrRunExists):
+					t.Error(err)
+				}
+			})
+		}
+		group.Go(func() {
+			if err := e.Start(t.Context(), workflow.Run{ID: id, Definition: strict}, map[string]any{"n": 1}); err == nil {
+				t.Error("the input is no text")
+			}
+		})
+		group.Wait()
+		require.EqualValues(t, 1, started.Load())
+		out, err := e.Wait(t.Context(), id)
+		require.NoError(t, err)
+		s, err := e.Summary(t.Context(), id)
+		require.NoError(t, err)
+		n, err := strconv.Atoi(s.Labels["n"])
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"n": int64(2 * n)}, out.Output)
+	}
 }
 
 func TestRunGoesOnAfterReopen(t *testing.T) {
@@ -547,35 +596,39 @@ func TestAWaitingRunHasASmallStack(t *testing.T) {
 		return m.StackInuse, runtime.NumGoroutine()
 	}
 	const runs = 300
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "before", Definition: def}, nil)) // what Open has begun has mostly ended then
 	stacks, goroutines := measure()
 	for i := range runs {
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Definition: def}, nil))
 	}
 	stacksAfter, goroutinesAfter := measure()
-	require.InDelta(t, runs, goroutinesAfter-goroutines, 5)
-	require.Less(t, float64(stacksAfter-stacks)/runs, 6.5*1024)
+	require.InDelta(t, runs, goroutinesAfter-goroutines, 10)
+	require.Less(t, (float64(stacksAfter)-float64(stacks))/runs, 6.5*1024)
 }
 
-// A task that Close interrupts has not failed: it is sent again by the next
-// Open, as the same attempt. A task that ends in spite of Close is not sent
-// again.
+// A task that Close interrupts has not failed, whether its handler returns an error, panics
+// or ends its goroutine: it is sent again by the next Open, as the same attempt. A task that
+// ends in spite of Close is not sent again.
 func TestCloseInterruptsTasks(t *testing.T) {
 	const runs = 20
 	dir := t.TempDir()
-	def := &workflow.Definition{
-		Name: "close", Start: "split",
-		Nodes:       []workflow.Node{{ID: "split"}, {ID: "stop", Task: "stop"}, {ID: "end", Task: "end"}},
-		Transitions: []workflow.Transition{{From: "split", To: "stop"}, {From: "split", To: "end"}},
-	}
+	def := &workflow.Definition{Name: "close", Start: "split", Nodes: []workflow.Node{{ID: "split"}}}
 	var begun sync.WaitGroup
-	begun.Add(2 * runs)
+	for _, way := range []string{"stop", "panic", "exit", "end"} {
+		def.Nodes = append(def.Nodes, workflow.Node{ID: workflow.NodeID(way), Task: way})
+		def.Transitions = append(def.Transitions, workflow.Transition{From: "split", To: workflow.NodeID(way)})
+		begun.Add(runs)
+	}
 	wait := func(ctx context.Context) {
 		begun.Done()
 		<-ctx.Done()
 	}
-	engine, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{
-		"stop": func(ctx context.Context, _ pawl.Task) (any, error) { wait(ctx); return nil, ctx.Err() },
-		"end":  func(ctx context.Context, _ pawl.Task) (any, error) { wait(ctx); return nil, nil },
+	var log logged
+	engine, err := pawl.Open(t.Context(), dir, pawl.Options{Logger: log.logger(), Executor: pawl.Handlers{
+		"stop":  func(ctx context.Context, _ pawl.Task) (any, error) { wait(ctx); return nil, ctx.Err() },
+		"panic": func(ctx context.Context, _ pawl.Task) (any, error) { wait(ctx); panic(ctx.Err()) },
+		"exit":  func(ctx context.Context, _ pawl.Task) (any, error) { wait(ctx); runtime.Goexit(); return nil, nil },
+		"end":   func(ctx context.Context, _ pawl.Task) (any, error) { wait(ctx); return nil, nil },
 	}})
 	require.NoError(t, err)
 	id := func(i int) workflow.RunID { return workflow.RunID(fmt.Sprint(i)) }
@@ -602,7 +655,8 @@ func TestCloseInterruptsTasks(t *testing.T) {
 		require.NoError(t, out.Err())
 	}
 	require.NoError(t, engine.Close(t.Context()))
-	require.Equal(t, map[string]int{"stop 1": runs}, again)
+	require.Equal(t, map[string]int{"stop 1": runs, "panic 1": runs, "exit 1": runs}, again)
+	require.Equal(t, runs, strings.Count(log.text.String(), "pawl: a handler panicked"))
 }
 
 // Close says what it waits for: in the log while it waits, and in its error when it gives up.

@@ -19,9 +19,8 @@ import (
 // purges, or Close. Errors: ErrRunNotFound, ErrNotEnded, ErrInvalid (a child run; purge its
 // root), the cause of ctx.
 //
-// A purge leaves no record. If it is called [As] somebody, or [Because] of something, it
-// is logged afterwards, at level Info: run, runs (how many, descendants included), by,
-// reason.
+// A purge leaves no record. If it is called [As] somebody, or [Because] of something, it is logged afterwards, at level Info:
+// run, runs (how many, descendants included), by, reason.
 func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 	act, err := e.actOf(ctx)
 	if err != nil {
@@ -52,9 +51,8 @@ func (e *Engine) DryRunPurge(ctx context.Context, id workflow.RunID) (PurgeRepor
 	return out, err
 }
 
-// dispatchEpoch returns the epoch of the tasks that are dispatched from now on. It
-// changes with every purge, so that no key of a purged run fits a run that has its id
-// later.
+// dispatchEpoch returns the epoch of the tasks that are dispatched from now on. It changes with every purge, so that no key of a
+// purged run fits a run that has its id later.
 func (e *Engine) dispatchEpoch() state.Epoch {
 	return e.dir.Epoch() + state.Epoch(2*e.purges.Load()) // odd, as every epoch is
 }
@@ -94,7 +92,7 @@ func (e *Engine) PurgeEnded(ctx context.Context, rules ...Retention) (n int, err
 // newPurger returns what purges runs of an engine.
 func newPurger(e *Engine) *purging.Purger {
 	return purging.New(purging.Options{
-		Dir: e.dir, Roster: e.registry, Messages: e.runs.Messenger, Readers: e.watches, Until: e.callUntil, OnceKeyOf: onceKeyOf, Now: e.hook.Now, Logger: e.options.Logger,
+		Dir: e.dir, Roster: e.registry, Messages: e.runs.Messenger, Readers: e.watches, Until: e.callUntil, Outcomes: e.once, Now: e.hook.Now, Logger: e.options.Logger,
 		Gone: func(id workflow.RunID) {
 			e.purges.Add(1)
 			e.runs.Forget(id)

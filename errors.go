@@ -75,7 +75,7 @@ var (
 	ErrAgain = refusal.ErrAgain
 	// ErrSuspended: an internal fault suspended the run; see its Failure.
 	ErrSuspended = state.ErrSuspended
-	// ErrUnknown: a commit failed, so the message may or may not have been taken. Sending it again is safe.
+	// ErrUnknown: a commit failed, so the message may or may not have been taken. Calls with an id may be repeated.
 	ErrUnknown = state.ErrUnknown
 	// ErrBusy: too many calls or runs wait already; try again later.
 	ErrBusy = actor.ErrBusy
@@ -197,17 +197,19 @@ func failureOf(err error) (f workflow.Failure) {
 	}()
 	var te TaskError
 	var at *TaskError
-	var p permanent
 	switch {
 	case errors.As(err, &te):
-		return failureFrom(te)
+		f = failureFrom(te)
 	case errors.As(err, &at) && at != nil:
-		return failureFrom(*at)
+		f = failureFrom(*at)
+	default:
+		f = workflow.Failure{Code: workflow.CodeError, Message: texts.Storable(fmt.Sprint(err), maxMessage)}
+		if about := keeping.BlobFailure(err); about != nil {
+			f = *about
+		}
 	}
-	if f := keeping.BlobFailure(err); f != nil {
-		return *f
-	}
-	return workflow.Failure{Code: workflow.CodeError, Message: texts.Storable(fmt.Sprint(err), maxMessage), Permanent: errors.As(err, &p)}
+	f.Permanent = f.Permanent || errors.As(err, &permanent{})
+	return f
 }
 
 func failureFrom(e TaskError) workflow.Failure {

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -193,6 +194,11 @@ func TestTheCauseOfAContext(t *testing.T) {
 		gone, leave := context.WithCancelCause(t.Context())
 		leave(reason)
 		_, inspected := e.Inspect(gone, "w")
+		_, summed := e.Summary(gone, "w")
+		_, counted := e.Counts(gone)
+		_, published := e.Published(gone, "w", 1)
+		_, simulated := e.Simulate(gone, pawl.OfRun{Run: "w"})
+		_, listed := e.Schedules().Get(gone, "w")
 		sim, err2 := e.Simulate(t.Context(), pawl.OfRun{Run: "w"})
 		require.NoError(t, err2)
 		_, measured := e.DiskUse(gone)
@@ -212,6 +218,13 @@ func TestTheCauseOfAContext(t *testing.T) {
 			{e.AwaitFailure(late), context.DeadlineExceeded, 504},
 			{e.Signal(late, "w", workflow.Signal{Name: "go"}), context.DeadlineExceeded, 504},
 			{inspected, context.Canceled, 503},
+			{summed, context.Canceled, 503},
+			{counted, context.Canceled, 503},
+			{published, context.Canceled, 503},
+			{simulated, context.Canceled, 503},
+			{listed, context.Canceled, 503},
+			{e.Export(gone, "w", io.Discard, pawl.ExportOptions{}), context.Canceled, 503},
+			{e.Fork(gone, "w", "f", pawl.ForkOptions{}), context.Canceled, 503},
 			{e.Signal(gone, "w", workflow.Signal{Name: "go"}), context.Canceled, 503},
 			{sim.Do(gone, pawl.Signal{Name: "go"}), context.Canceled, 503},
 			{measured, context.Canceled, 503},

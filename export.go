@@ -22,7 +22,8 @@ import (
 
 // ExportOptions say what is in an export besides the runs.
 type ExportOptions struct {
-	Blobs bool // include the blobs that the runs refer to, if they exist
+	Blobs    bool // include the blobs that the runs refer to, if they exist
+	AllBlobs bool // likewise, and fail with blob.ErrMissing if one does not exist
 }
 
 // Export writes a run, live or ended, with all its descendants, as one self-contained text:
@@ -35,10 +36,10 @@ type ExportOptions struct {
 // Until Export has returned nil, the text is incomplete, and readers refuse it. Errors: ErrRunNotFound,
 // ErrCorrupt, *blob.Error, the error of w, the cause of ctx.
 func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer, o ExportOptions) error {
-	if err := e.checkUsable(ctx); err != nil {
+	if err := e.checkCall(ctx); err != nil {
 		return err
 	}
-	return exporting.Write(ctx, exporting.Source{Dir: e.dir, Blobs: e.blobs}, id, w, o.Blobs)
+	return exporting.Write(ctx, exporting.Source{Dir: e.dir, Blobs: e.blobs}, id, w, o.Blobs, o.AllBlobs)
 }
 
 // Import makes a run from a recorded one, such as replay.Find opens in an export, an archive, or the file of a run of another
@@ -67,7 +68,7 @@ func (e *Engine) Import(ctx context.Context, recording Recording, newID workflow
 		return err
 	}
 	if err = e.commitImport(ctx, from, source, m); err == nil {
-		e.wakeFork(newID)
+		e.runs.Wake(newID)
 	}
 	if errors.Is(err, ErrRunExists) {
 		if exists, again := forking.CheckForked(ctx, e.dir, &m); exists || again != nil {
@@ -169,6 +170,5 @@ func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, sourc
 	if err := e.blobs.TakeMissing(ctx, from.ReadBlobs, hashes, e.blobs.PutBlob); err != nil {
 		return err
 	}
-	span.End()
-	return e.commitFork(ctx, f)
+	return e.commitFork(ctx, f, span)
 }

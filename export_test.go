@@ -282,7 +282,7 @@ func TestImport(t *testing.T) {
 	require.NoError(t, e.Import(t.Context(), from, "parked", pawl.ForkOptions{InFlight: workflow.InFlightPark}))
 	require.Equal(t, 2, countStatus(mustInspect(t, e, "parked"), workflow.WaitingForOperator))
 	require.NoError(t, e.Close(t.Context()))
-	r, err := rescue.Verify(dir, rescue.Options{})
+	r, err := rescue.Verify(t.Context(), dir, rescue.Options{})
 	require.NoError(t, err)
 	require.Empty(t, r.Findings)
 }
@@ -329,7 +329,7 @@ func TestImportUnderItsOwnID(t *testing.T) {
 	require.ErrorIs(t, e.Fork(t.Context(), "own", "own", pawl.ForkOptions{}), pawl.ErrRunExists)
 	require.ErrorIs(t, e.Fork(t.Context(), "a", "a", pawl.ForkOptions{}), pawl.ErrRunExists, "also of a run that came from elsewhere")
 	require.NoError(t, e.Close(t.Context()))
-	r, err := rescue.Verify(dir, rescue.Options{})
+	r, err := rescue.Verify(t.Context(), dir, rescue.Options{})
 	require.NoError(t, err)
 	require.Empty(t, r.Findings)
 }

@@ -16,11 +16,10 @@ import (
 // A Feed publishes the events of runs, to a broker or to another receiver. Package natscluster has one
 // for NATS JetStream. See docs/feed.md.
 type Feed interface {
-	// Publish returns nil when its receiver has the message for good. After an error it is
-	// published again, and the later ones of its run wait for that. It is called by up to
-	// 16 goroutines at once, with one message of a run at a time, and returns soon after
-	// ctx is done: after 30 s, or when the engine closes. It returns nil also for a message that
-	// can never be published, or else the run's messages behind it wait for ever.
+	// Publish returns nil when its receiver has the message for good. After an error it is published again, and the later ones of
+	// its run wait for that. It is called by up to 16 goroutines at once, with one message of a run at a time, and returns soon
+	// after ctx is done: after 30 s, or when the engine closes. It returns nil also for a message that can never be published, or
+	// else the run's messages behind it wait for ever.
 	Publish(ctx context.Context, m FeedMessage) error
 }
 
@@ -37,9 +36,8 @@ func (f FeedFunc) Publish(ctx context.Context, m FeedMessage) error {
 
 // A FeedMessage is an event to publish.
 type FeedMessage struct {
-	// ID is the same whenever the event is published again, and no other event has it: brokers
-	// drop repetitions by it. It is made of the run, the number of the event and 16 hexadecimal
-	// digits.
+	// ID is the same whenever the event is published again, and no other event has it: brokers drop repetitions by it. It is made
+	// of the run, the number of the event and 16 hexadecimal digits.
 	ID       string         `json:"id"`
 	Run      workflow.RunID `json:"run"`
 	Workflow string         `json:"workflow"`        // name of the definition
@@ -50,23 +48,20 @@ type FeedMessage struct {
 
 // FeedOptions say which events are published, and to whom.
 //
-// An event is stored in the directory in the transaction in which it happens, and deleted once it
-// is published. So each event is published at least once, after its commit, however often the
-// process is killed, and the events of a run in order. If an event is published again, after
-// an error or a kill, it precedes all events of its run that were not published yet.
+// An event is stored in the directory in the transaction in which it happens, and deleted once it is published. So each event is
+// published at least once, after its commit, however often the process is killed, and the events of a run in order. If an event
+// is published again, after an error or a kill, it precedes all events of its run that were not published yet.
 //
-// Events that commit without a Feed are not kept: events from before the first Open with a Feed,
-// and events that a fork shares with its original, are not published. Events of a purged run stay
-// until they are published.
+// Events that commit without a Feed are not kept: events from before the first Open with a Feed, and events that a fork shares
+// with its original, are not published. Events of a purged run stay until they are published.
 type FeedOptions struct {
 	// To publishes the events; nil publishes and keeps none, and costs nothing.
 	To Feed
 	// Types are the types of the events that are wanted; none is all.
 	Types []workflow.EventType
-	// MaxBytes is how many bytes of events may wait in the directory while the broker is away or
-	// slow; 256 MiB by default. At this bound commits with events wait until some are published:
-	// runs stand still, and calls that change a run block until their contexts end. No step and
-	// no event is lost. Close does not wait for the broker.
+	// MaxBytes is how many bytes of events may wait in the directory while the broker is away or slow; 256 MiB by default. At
+	// this bound commits with events wait until some are published: runs stand still, and calls that change a run block until
+	// their contexts end. No step and no event is lost. Close waits for the broker 2 s at most.
 	MaxBytes int64
 }
 

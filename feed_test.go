@@ -373,7 +373,7 @@ func TestFeedOutlivesItsEngine(t *testing.T) {
 		_, err = pawl.Restore(t.Context(), restored, pawl.RestoreOptions{Log: place.log, Bases: place.bases})
 		require.NoError(t, err)
 		repaired := filepath.Join(t.TempDir(), "repaired")
-		report, err := rescue.Repair(dir, repaired, rescue.Options{})
+		report, err := rescue.Repair(t.Context(), dir, repaired, rescue.Options{})
 		require.NoError(t, err)
 		require.Zero(t, report.Damage, "%v", report.Findings)
 
@@ -381,7 +381,7 @@ func TestFeedOutlivesItsEngine(t *testing.T) {
 		require.NoError(t, e.Signal(t.Context(), "r1", workflow.Signal{Name: "go"}))
 		require.NoError(t, e.Close(t.Context()))
 		for _, path := range []string{backup, restored, repaired, dir} {
-			report, err := rescue.Verify(path, rescue.Options{})
+			report, err := rescue.Verify(t.Context(), path, rescue.Options{})
 			require.NoError(t, err)
 			require.Zero(t, report.Damage, "%v", report.Findings)
 			l := &listener{}
@@ -459,9 +459,9 @@ func TestFeedIsSealed(t *testing.T) {
 			}
 		}
 		repaired := filepath.Join(t.TempDir(), "repaired")
-		_, err = rescue.Repair(dir, filepath.Join(t.TempDir(), "no"), rescue.Options{})
+		_, err = rescue.Repair(t.Context(), dir, filepath.Join(t.TempDir(), "no"), rescue.Options{})
 		require.ErrorIs(t, err, pawl.ErrSealed)
-		_, err = rescue.Repair(dir, repaired, rescue.Options{Codec: testCodec(t, "k2", "k1")})
+		_, err = rescue.Repair(t.Context(), dir, repaired, rescue.Options{Codec: testCodec(t, "k2", "k1")})
 		require.NoError(t, err)
 		l.setFail(nil)
 		e = open(t, repaired, pawl.Options{Executor: fails, Codec: testCodec(t, "k2"), Feed: pawl.FeedOptions{To: l}})
@@ -484,11 +484,11 @@ func TestFeedWithADamagedRow(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 1, n)
 		require.NoError(t, c.Close())
-		report, err := rescue.Verify(dir, rescue.Options{})
+		report, err := rescue.Verify(t.Context(), dir, rescue.Options{})
 		require.NoError(t, err)
 		require.Contains(t, fmt.Sprint(report.Findings), "a row of its table outbox has changed")
 		repaired := filepath.Join(t.TempDir(), "repaired")
-		report, err = rescue.Repair(dir, repaired, rescue.Options{})
+		report, err = rescue.Repair(t.Context(), dir, repaired, rescue.Options{})
 		require.NoError(t, err)
 		require.Contains(t, fmt.Sprint(report.Findings), "read them again")
 		l.setFail(nil)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -168,7 +169,7 @@ transitions:
 	require.Empty(t, info.Damaged)
 	require.Equal(t, 4, info.Runs)
 	require.Positive(t, info.Changes)
-	report, err := rescue.Verify(into, rescue.Options{})
+	report, err := rescue.Verify(t.Context(), into, rescue.Options{})
 	require.NoError(t, err)
 	require.Empty(t, report.Findings)
 	require.Equal(t, rowsOf(t, dir), rowsOf(t, into))
@@ -263,7 +264,7 @@ func followThroughFaults(t *testing.T, r *rand.Rand) {
 	info, err := pawl.Restore(t.Context(), into, pawl.RestoreOptions{Log: memory.Writer(nil), Bases: bases})
 	require.NoError(t, err)
 	require.Empty(t, info.Damaged)
-	report, err := rescue.Verify(into, rescue.Options{})
+	report, err := rescue.Verify(t.Context(), into, rescue.Options{})
 	require.NoError(t, err)
 	require.Empty(t, report.Findings)
 	require.Equal(t, rowsOf(t, dir), rowsOf(t, into))
@@ -333,18 +334,20 @@ type mendScene struct {
 	engine *pawl.Engine
 	memory *logtest.Memory
 	bases  *blob.Files
+	folder string // of the bases
 	def    *workflow.Definition
 	runs   int
 }
 
 func newMendScene(t *testing.T) *mendScene {
-	bases, err := blob.OpenFiles(filepath.Join(t.TempDir(), "bases"), blob.Options{})
+	folder := filepath.Join(t.TempDir(), "bases")
+	bases, err := blob.OpenFiles(folder, blob.Options{})
 	require.NoError(t, err)
 	e, err := pawl.Open(t.Context(), filepath.Join(replays.Dir(t), "data"), pawl.Options{Executor: pawl.Handlers{
 		"work": func(context.Context, pawl.Task) (any, error) { return nil, nil },
 	}})
 	require.NoError(t, err)
-	return &mendScene{t: t, engine: e, memory: &logtest.Memory{}, bases: bases, def: define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}]\n")}
+	return &mendScene{t: t, engine: e, memory: &logtest.Memory{}, bases: bases, folder: folder, def: define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}]\n")}
 }
 
 // run has a run come to its end.
@@ -373,7 +376,7 @@ func (s *mendScene) restore(at time.Time) (int, error) {
 		return 0, err
 	}
 	require.Empty(s.t, info.Damaged)
-	report, err := rescue.Verify(into, rescue.Options{})
+	report, err := rescue.Verify(s.t.Context(), into, rescue.Options{})
 	require.NoError(s.t, err)
 	require.Empty(s.t, report.Findings)
 	return info.Runs, nil
@@ -403,6 +406,30 @@ func TestFollowAgain(t *testing.T) {
 		runs, err := s.restore(time.Time{})
 		require.NoError(t, err)
 		require.Equal(t, 1, runs)
+	})
+}
+
+// A part of a base that is cut short on its disk is put again with the next base.
+func TestFollowMendsAPartThatIsCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMendScene(t)
+		defer s.close()
+		s.run(nil)
+		<-time.After(time.Minute) // it has a file
+		end := s.follow(s.bases, time.Hour)
+		for info, err := range s.bases.All(t.Context()) {
+			require.NoError(t, err)
+			digits := strings.TrimPrefix(info.Hash, "sha256:")
+			at := filepath.Join(s.folder, digits[:2], digits[2:])
+			require.NoError(t, os.Chmod(at, 0o600))
+			require.NoError(t, os.Truncate(at, 0))
+		}
+		s.run(nil)
+		<-time.After(2 * time.Hour)
+		runs, err := s.restore(time.Time{})
+		require.NoError(t, err)
+		require.Equal(t, 2, runs)
+		require.ErrorIs(t, end(), context.Canceled)
 	})
 }
 
@@ -509,6 +536,7 @@ func TestFollowRefusesTheDirectory(t *testing.T) {
 }
 
 // A copy takes no other directory than its own, or one that was restored from it: a wrong path would hide what it has, and drop it some day.
+// A follower that is refused leaves alone what another one is about to put.
 func TestFollowRefusesAnotherDirectory(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it would go on
 	defer cancel()
@@ -535,6 +563,8 @@ func TestFollowRefusesAnotherDirectory(t *testing.T) {
 	bases, err := blob.OpenFiles(filepath.Join(folder, "bases"), blob.Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, bases.Close()) }()
+	underWay := filepath.Join(folder, "bases", "tmp", "put-"+strings.Repeat("0a", 16))
+	require.NoError(t, os.WriteFile(underWay, nil, 0o600)) // by a follower that has the log
 	was := allNames(t, folder)
 	for _, o := range []pawl.FollowOptions{{Folder: folder}, {Log: log, Bases: bases}} {
 		err := b.Follow(ctx, o)
@@ -543,7 +573,11 @@ func TestFollowRefusesAnotherDirectory(t *testing.T) {
 		require.Equal(t, was, allNames(t, folder))
 	}
 	require.Equal(t, []workflow.RunID{"of-a"}, restored("back", pawl.RestoreOptions{Folder: folder}))
-	follow(t, engine("back", "later"), folder)()
+	back := engine("back", "later")
+	end := follow(t, back, folder)
+	require.ErrorIs(t, back.Follow(ctx, pawl.FollowOptions{Folder: folder}), pawl.ErrFollowed)
+	require.FileExists(t, underWay)
+	end()
 	require.Equal(t, []workflow.RunID{"of-a", "later"}, restored("again", pawl.RestoreOptions{Folder: folder}))
 	require.ErrorIs(t, b.Follow(ctx, pawl.FollowOptions{Folder: folder}), pawl.ErrOtherLog)
 
@@ -551,6 +585,41 @@ func TestFollowRefusesAnotherDirectory(t *testing.T) {
 	follow(t, a, folder)()
 	require.Equal(t, []workflow.RunID{"of-a"}, restored("mended", pawl.RestoreOptions{Folder: folder}))
 	require.ErrorIs(t, b.Follow(ctx, pawl.FollowOptions{Folder: folder}), pawl.ErrOtherLog)
+}
+
+// Two logs with one store of bases, by a mistake, lose nothing: who finds a base of another directory there deletes nothing.
+func TestFollowIntoAStoreOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, y := newMendPlace(t), newMendPlace(t)
+		y.bases = x.bases
+		var engines []*pawl.Engine
+		var logged bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&logged, nil))
+		ended := make(chan error, 2)
+		for _, p := range []*mendPlace{x, y} {
+			e := open(t, p.pathOf("d"), pawl.Options{Executor: p.h, Logger: logger})
+			engines = append(engines, e)
+			go func() {
+				ended <- e.Follow(t.Context(), pawl.FollowOptions{Log: p.log.Writer(nil), Bases: p.bases, Rebase: 6 * time.Hour, Keep: 24 * time.Hour})
+			}()
+		}
+		x.run(engines[0], "x-1", "x-2")
+		for i := range 14 {
+			y.run(engines[1], workflow.RunID(fmt.Sprint("y-", i)))
+			<-time.After(7 * time.Hour)
+		}
+		for _, e := range engines {
+			require.NoError(t, e.Close(t.Context()))
+			require.NoError(t, <-ended)
+		}
+		for want, p := range map[int]*mendPlace{2: x, 14: y} {
+			info, err := pawl.Restore(t.Context(), filepath.Join(t.TempDir(), "restored"), pawl.RestoreOptions{Log: p.log.Writer(nil), Bases: p.bases})
+			require.NoError(t, err)
+			require.Equal(t, want, info.Runs)
+			require.Empty(t, info.Damaged)
+		}
+		require.Contains(t, logged.String(), "give each log an empty store of its own")
+	})
 }
 
 // A copy does not come into an engine directory, such as a backup: nobody could restore that any more.
@@ -627,7 +696,7 @@ func TestRestoreAsOf(t *testing.T) {
 				return nil, err
 			}
 			require.Empty(t, info.Damaged)
-			report, err := rescue.Verify(into, rescue.Options{})
+			report, err := rescue.Verify(t.Context(), into, rescue.Options{})
 			require.NoError(t, err)
 			require.Empty(t, report.Findings)
 			return pawl.Open(t.Context(), into, pawl.Options{Maintenance: true})
@@ -709,4 +778,68 @@ func TestFollowSealed(t *testing.T) {
 	r, err := e.OpenBlob(t.Context(), ref)
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
+}
+
+// A hangingStore takes nothing until its caller gives up.
+type hangingStore struct {
+	*blob.Files
+	hangs chan struct{} // gets one from each Put
+}
+
+func (s hangingStore) Put(ctx context.Context, _ io.Reader) (string, int64, error) {
+	select {
+	case s.hangs <- struct{}{}:
+	default:
+	}
+	<-ctx.Done()
+	return "", 0, context.Cause(ctx)
+}
+
+// A place for bases that does not answer holds up neither runs whose files are kept for a base nor Close.
+func TestABaseThatHangsHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files, err := blob.OpenFiles(t.TempDir(), blob.Options{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, files.Close()) }()
+		dir := t.TempDir()
+		o := pawl.Options{Executor: pawl.Handlers{}, IdleAfter: time.Second}
+		e, err := pawl.Open(t.Context(), dir, o)
+		require.NoError(t, err)
+		publish(t, e, define(t, "name: w\nstart: a\nnodes: [{id: a, approval: {message: \"'go on?'\"}}]\n"))
+		for _, id := range []workflow.RunID{"r", "ended"} {
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Workflow: "w"}, nil))
+		}
+		<-time.After(time.Minute) // it is filed
+		var memory logtest.Memory
+		bases, ended := hangingStore{files, make(chan struct{}, 1)}, make(chan error, 1)
+		go func() {
+			ended <- e.Follow(context.Background(), pawl.FollowOptions{Log: memory.Writer(nil), Bases: bases})
+		}()
+		<-bases.hangs
+		for range 3 { // each time it is filed
+			require.NoError(t, e.Pause(t.Context(), "r"))
+			<-time.After(time.Minute)
+			require.NoError(t, e.Resume(t.Context(), "r"))
+			<-time.After(time.Minute)
+		}
+		require.NoError(t, e.Pause(t.Context(), "ended"))
+		<-time.After(time.Minute)
+		require.NoError(t, e.Cancel(t.Context(), "ended", "enough"))
+		<-time.After(time.Minute)
+		stats, err := e.Stats(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, stats.Active, "they have left")
+		require.NoError(t, e.Purge(t.Context(), "ended"))
+		require.NoError(t, e.Pause(t.Context(), "r"))
+		begun := time.Now()
+		require.NoError(t, e.Close(t.Context()))
+		require.LessOrEqual(t, time.Since(begun), 10*time.Second)
+		require.ErrorIs(t, <-ended, pawl.ErrNoBase)
+		e, err = pawl.Open(t.Context(), dir, o)
+		require.NoError(t, err)
+		run, err := e.Summary(t.Context(), "r")
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunPaused, run.Status)
+		require.NoError(t, e.Close(t.Context()))
+	})
 }

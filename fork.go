@@ -7,9 +7,11 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/forking"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
+	"github.com/pawl-run/pawl/internal/tracing"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -21,9 +23,8 @@ type ForkOptions struct {
 	// At is the record after which the run is forked, from 1: of those that Journal lists.
 	// 0 is the last one after which the run had not ended.
 	At int64
-	// InFlight says what happens to tasks and child runs that were unfinished. By default tasks
-	// are sent again, as the same attempts, under keys of the fork, with the full timeout of an
-	// attempt, and child runs start anew.
+	// InFlight says what happens to tasks and child runs that were unfinished. By default tasks are sent again, as the same
+	// attempts, under keys of the fork, with the full timeout of an attempt, and child runs start anew.
 	InFlight workflow.InFlight
 	// Results complete some of these tasks at once, so that they are not sent again: at most
 	// one for each task. A result that does not fit its node is refused.
@@ -37,7 +38,7 @@ type ForkOptions struct {
 // the node: it is ErrAgain.
 type AgainError struct {
 	Run   workflow.RunID
-	Nodes []workflow.NodeID // whose tasks or children it would send again
+	Nodes []workflow.NodeID // whose tasks or children it would send again, or whose results it would lose
 }
 
 // Error names the nodes.
@@ -126,7 +127,7 @@ func (e *Engine) forkAs(ctx context.Context, newID workflow.RunID, t Target, o F
 	err = e.callUntil(ctx, func() error {
 		err := e.makeFork(ctx, m)
 		if err == nil {
-			e.wakeFork(newID)
+			e.runs.Wake(newID)
 		}
 		return err
 	})
@@ -150,7 +151,7 @@ func (e *Engine) prepareFork(ctx context.Context, newID workflow.RunID, t Target
 	if t.Run == newID {
 		return m, fmt.Errorf("%w: run %q is no fork of itself: name another id", ErrRunExists, string(newID))
 	}
-	if err := ctx.Err(); err != nil {
+	if err := late.Cause(ctx); err != nil {
 		return m, err
 	}
 	m.Results, err = o.normalResults()
@@ -174,8 +175,7 @@ func (e *Engine) makeFork(ctx context.Context, m state.RunForked) error {
 	if err != nil {
 		return err
 	}
-	span.End()
-	return e.commitFork(ctx, f)
+	return e.commitFork(ctx, f, span)
 }
 
 // normalResults checks the options and returns the results as values of the JSON model.
@@ -190,7 +190,7 @@ func (o *ForkOptions) normalResults() ([]workflow.ForkResult, error) {
 	for _, r := range o.Results {
 		v, err := value.Normalize(r.Output, resultLimits)
 		if err != nil {
-			return nil, refusal.InvalidValue("a result that is given", err)
+			return nil, refusal.InvalidPayload("a result that is given", err)
 		}
 		r.Output = v
 		out = append(out, r)
@@ -212,16 +212,26 @@ func (e *Engine) SentAgain(ctx context.Context, id workflow.RunID) (again []work
 	return again, closedError(err)
 }
 
-// commitFork makes the fork durable, in one transaction, and tells of it.
-func (e *Engine) commitFork(ctx context.Context, f *forking.Fork) error {
+// commitFork makes the fork durable, in one transaction, and tells of it. Its place in the roster stays for its actor.
+func (e *Engine) commitFork(ctx context.Context, f *forking.Fork, span *tracing.Beginning) error {
+	if err := forking.CheckFree(ctx, e.dir, f.Message.Run); err != nil {
+		return err
+	}
 	release, err := e.blobs.PinReferences(ctx, f.GivenValues(), f.State.Artifacts...)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := e.registry.CheckRoom(f.State.Tenant); err != nil {
+	leave, err := e.registry.ReservePlace(f.Message.Run, f.State.Tenant)
+	if err != nil {
 		return err
 	}
+	made := false
+	defer func() {
+		if !made {
+			leave()
+		}
+	}()
 	unpin, err := e.blobs.PutMerged(e.ctx, f.Blobs)
 	if err != nil {
 		return err
@@ -232,12 +242,13 @@ func (e *Engine) commitFork(ctx context.Context, f *forking.Fork) error {
 		return err
 	}
 	e.hook.Hit("fork.ask")
+	span.End()
 	began := e.metrics.Now()
 	err = run.CommitAndTell(f.State, f.Records, e.feeder.WantedEvents(f.Told))
 	e.watches.TellCommit(run, f.Records, err)
-	if err == nil {
-		e.metrics.Committed(f.State, f.Records, f.Told, began)
-		e.tracer.Committed(f.State, f.Told)
+	if made = err == nil; made {
+		e.metrics.Committed(f.State, f.Records[len(f.Records)-1:], f.Told, began) // the others are the original's
+		e.tracer.Committed(f.State, f.Records, f.Told)
 	}
 	if err = errors.Join(err, run.Close()); err != nil {
 		return closedError(err)
@@ -245,19 +256,4 @@ func (e *Engine) commitFork(ctx context.Context, f *forking.Fork) error {
 	e.hook.Hit("fork.answer")
 	e.runs.Committed(decision.Outcome(f.State))
 	return nil
-}
-
-// wakeFork sets a fork going. An actor that had looked for the run before it was there may still be about to say that there is no such
-// run.
-func (e *Engine) wakeFork(id workflow.RunID) {
-	for range 3 {
-		err := e.runs.Activate(id)
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, ErrRunNotFound) {
-			break
-		}
-	}
-	e.runs.Wake(id)
 }

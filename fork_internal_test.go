@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,6 +176,46 @@ func TestAnImportWaitsForThePurgeOfItsID(t *testing.T) {
 	})
 }
 
+// A start that is refused has an actor which has found no run: a fork or an import that gets its id waits until that has left. It then
+// proceeds by itself, and others who start a run of that id are told that it is there.
+func TestAForkWaitsForARefusedStart(t *testing.T) {
+	for name, fork := range map[string]func(*testing.T, *Engine) error{
+		"fork": func(t *testing.T, e *Engine) error { return e.Fork(t.Context(), "a", "b", ForkOptions{}) },
+		"import": func(t *testing.T, e *Engine) error {
+			return e.Import(t.Context(), importable(t, e), "b", ForkOptions{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hook := &testhook.Hook{}
+				e := openForkable(t, hook)
+				d, strict := compileText(t, "name: w\nstart: a\nnodes: [{id: a}]\n"), compileText(t, "name: w\nstart: a\nnodes: [{id: a}]\ninput: {schema: {type: object, required: [n]}}\n")
+				goOn := make(chan struct{})
+				hook.OnHit(func(point string) {
+					if point == "actor.active" {
+						<-goOn
+					}
+				})
+				refused, forked, other := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+				go func() { refused <- e.Start(t.Context(), workflow.Run{ID: "b", Definition: strict.Definition}, nil) }()
+				synctest.Wait() // its actor has found nothing
+				go func() { forked <- fork(t, e) }()
+				synctest.Wait()
+				go func() { other <- e.Start(t.Context(), workflow.Run{ID: "b", Definition: d.Definition}, nil) }()
+				synctest.Wait()
+				require.Empty(t, forked)
+				close(goOn)
+				require.ErrorAs(t, <-refused, new(*workflow.InputError))
+				require.NoError(t, <-forked)
+				require.ErrorIs(t, <-other, ErrRunExists)
+				synctest.Wait()
+				require.Equal(t, 2, e.dispatcher.Counts().Pending, "the task of the fork is sent")
+				require.NoError(t, e.Close(t.Context()))
+			})
+		})
+	}
+}
+
 // Watchers are told of a fork before anything happens to it, so that the last change that
 // they are told of is the last one.
 func TestAForkIsToldBeforeItMoves(t *testing.T) {
@@ -209,6 +250,91 @@ func TestAForkIsToldBeforeItMoves(t *testing.T) {
 		require.NoError(t, <-cancelled)
 		synctest.Wait()
 		require.Equal(t, []int64{2, 3}, seqs)
+		require.NoError(t, e.Close(t.Context()))
+	})
+}
+
+// Forks and imports at once keep to the bounds: the place of a run that is being made is taken, and free again if the run is not made. A
+// fork that makes the same run finds it made, and needs no room.
+func TestAForkTakesItsPlaceBeforeItIsMade(t *testing.T) {
+	for name, options := range map[string]Options{
+		"of a tenant": {Tenants: map[string]TenantLimit{"acme": {Active: 2}}},
+		"of all":      {MaxActive: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hook := &testhook.Hook{}
+				e, err := Open(testhook.With(t.Context(), hook), t.TempDir(), options)
+				require.NoError(t, err)
+				def := compileText(t, "name: one\nstart: a\nnodes: [{id: a, task: a}]\n").Definition
+				require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: def, Tenant: "acme"}, nil))
+				recording := importable(t, e)
+				var busy []error
+				same, other := make(chan error, 1), make(chan error, 1)
+				var held atomic.Bool // the first of them
+				hook.OnHit(func(point string) {
+					if point != "fork.ask" || held.Swap(true) {
+						return
+					}
+					go func() { same <- e.Fork(t.Context(), "a", "b", ForkOptions{}) }()
+					go func() { other <- e.Fork(t.Context(), "a", "b", ForkOptions{InFlight: workflow.InFlightPark}) }()
+					synctest.Wait()
+					busy = append(busy, e.Fork(t.Context(), "a", "c", ForkOptions{}), e.Import(t.Context(), recording, "d", ForkOptions{}),
+						e.Start(t.Context(), workflow.Run{ID: "e", Definition: def, Tenant: "acme"}, nil))
+				})
+				require.NoError(t, e.Fork(t.Context(), "a", "b", ForkOptions{}))
+				busy = append(busy, e.Fork(t.Context(), "a", "c", ForkOptions{}))
+				require.Len(t, busy, 4)
+				for _, err := range busy {
+					require.ErrorIs(t, err, ErrBusy)
+				}
+				require.NoError(t, <-same)
+				require.ErrorIs(t, <-other, ErrRunExists)
+
+				require.NoError(t, e.Cancel(t.Context(), "b", ""))
+				synctest.Wait() // its actor leaves
+				hook.OnHit(func(point string) {
+					if point == "fork.ask" {
+						panic(point)
+					}
+				})
+				require.PanicsWithValue(t, "fork.ask", func() { _ = e.Fork(t.Context(), "a", "c", ForkOptions{}) })
+				hook.OnHit(func(string) {})
+				require.Equal(t, 1, e.registry.CountBusy())
+				require.NoError(t, e.Import(t.Context(), recording, "d", ForkOptions{}))
+				require.NoError(t, e.Close(t.Context()))
+			})
+		})
+	}
+}
+
+// A run whose start is refused was never there: who has got its actor is told so.
+func TestNobodyReachesARunThatHasNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook := &testhook.Hook{}
+		e, err := Open(testhook.With(t.Context(), hook), t.TempDir(), Options{})
+		require.NoError(t, err)
+		goOn, answers := make(chan struct{}), make(chan error, 9)
+		hook.OnHit(func(point string) {
+			if point == "actor.active" {
+				<-goOn
+			}
+		})
+		strict := compileText(t, "name: w\nstart: a\nnodes: [{id: a, approval: {}}]\ninput: {schema: {type: object, required: [n]}}\n").Definition
+		refused := make(chan error, 1)
+		go func() { refused <- e.Start(t.Context(), workflow.Run{ID: "r", Definition: strict}, nil) }()
+		synctest.Wait()
+		for _, act := range []Act{Cancel{}, Signal{Name: "s"}, Vote{Target: Target{Node: "a"}, By: "ann", Approved: true}, Retry{Target: Target{Node: "a"}}, Pause{}} {
+			go func() { answers <- e.Do(t.Context(), "r", act) }()
+		}
+		go func() { _, err := e.Overview(t.Context(), "r"); answers <- err }()
+		synctest.Wait()
+		require.Empty(t, answers)
+		close(goOn)
+		require.ErrorAs(t, <-refused, new(*workflow.InputError))
+		for range 6 {
+			require.ErrorIs(t, <-answers, ErrRunNotFound)
+		}
 		require.NoError(t, e.Close(t.Context()))
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -595,4 +596,50 @@ func checkRerun(t *testing.T, c *rerunCase) {
 		require.Equal(t, c.forked, sent)
 	}
 	require.NoError(t, e.Close(context.Background()))
+}
+
+// A rerun of a rerun keeps what the first one has kept, and does not make its effect again.
+func TestRerunOfARerunKeepsResults(t *testing.T) {
+	var charged, fails atomic.Int32
+	fails.Store(2)
+	noted := make(chan struct{}, 3) // as often as it may be called
+	e := open(t, replays.Dir(t), pawl.Options{Executor: pawl.Handlers{
+		"charge": func(context.Context, pawl.Task) (any, error) {
+			charged.Add(1)
+			return map[string]any{"receipt": 7}, nil
+		},
+		"note": func(context.Context, pawl.Task) (any, error) {
+			noted <- struct{}{}
+			return nil, nil
+		},
+		"ship": func(_ context.Context, task pawl.Task) (any, error) {
+			if task.Run == "r" {
+				<-noted // so that charge has completed
+			}
+			if fails.Add(-1) >= 0 {
+				return nil, pawl.TaskError{Code: "no_ship"}
+			}
+			return nil, nil
+		},
+	}})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, `
+name: order
+start: s
+nodes: [{id: s}, {id: charge, task: charge, output: {output.receipt: result.receipt}}, {id: note, task: note}, {id: ship, task: ship}, {id: end, join: all}]
+transitions:
+  - {from: s, to: ship}
+  - {from: s, to: charge}
+  - {from: ship, to: end}
+  - {from: charge, to: note}
+  - {from: note, to: end}
+`)}, nil))
+	for _, id := range []workflow.RunID{"r", "r2"} {
+		require.Equal(t, workflow.RunFailed, wait(t, e, id).Status)
+		next := map[workflow.RunID]workflow.RunID{"r": "r2", "r2": "r3"}[id]
+		require.NoError(t, e.Rerun(t.Context(), pawl.Target{Run: id, Node: "ship"}, next, pawl.ForkOptions{}))
+	}
+	out := wait(t, e, "r3")
+	require.NoError(t, out.Err())
+	require.Equal(t, map[string]any{"receipt": int64(7)}, out.Output)
+	require.EqualValues(t, 1, charged.Load())
 }

@@ -136,7 +136,7 @@ func TestGivenReaderFails(t *testing.T) {
 	}}})
 	d := define(t, "name: r\nstart: a\nnodes: [{id: a, task: work, retry: {maxAttempts: 2, initialInterval: 1ms}, output: {output.a: result.a}}]\n")
 	for run, message := range map[string]string{
-		"cut": "", "torn": "end of text", "empty": "end of text", "large": "exceeds the limit", "inside": "$.body: *strings.Reader is a reader",
+		"cut": "", "torn": "end of text", "empty": "end of text", "large": "16777217 bytes or more", "inside": "$.body: *strings.Reader is a reader",
 	} {
 		calls.Store(0)
 		out, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(run), Definition: d}, nil)
@@ -147,7 +147,11 @@ func TestGivenReaderFails(t *testing.T) {
 			require.Equal(t, int32(2), calls.Load())
 			continue
 		}
-		require.Equal(t, workflow.CodeInvalidResult, out.Failure.Code, run)
+		code := workflow.CodeInvalidResult
+		if run == "large" {
+			code = workflow.CodeResultTooLarge
+		}
+		require.Equal(t, code, out.Failure.Code, run)
 		require.Contains(t, out.Failure.Message, message)
 		require.Equal(t, int32(1), calls.Load(), run)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/history"
-	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/value"
@@ -45,15 +44,11 @@ type Snapshot struct {
 	Remaining   []workflow.NodeID   `json:"remaining,omitzero"`   // of a dag: nodes that have neither ended nor been skipped, in the order of the definition
 }
 
-// Inspect returns the committed state of a run, except the data of its branches and its
-// kept signals, which Branches and Signals list. It writes nothing and does not disturb
-// the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
+// Inspect returns the committed state of a run, except the data of its branches and its kept signals, which Branches and Signals
+// list. It writes nothing and does not disturb the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, error) {
-	if err := e.checkUsable(ctx); err != nil {
+	if err := e.checkCall(ctx); err != nil {
 		return Snapshot{}, err
-	}
-	if ctx.Err() != nil {
-		return Snapshot{}, late.Cause(ctx)
 	}
 	h, s, err := e.dir.HeadAndState(ctx, id)
 	if err != nil {
@@ -168,30 +163,38 @@ type RunFilter struct {
 	Effort     time.Duration        // of a processor, about, that looking at runs may take; 0 is no bound. Then the list ends with an *EffortError
 }
 
-// Runs lists runs in the order in which they came into the directory, by their start or
-// by Repair, from the index, page by page: it looks at some 250 runs at a time, and
-// commits go on in between. A run that is started meanwhile may or may not be in the list. A damaged run is in the list, with its
-// Trouble, whether or not it fits. An error ends the list: a *WhereError, also ErrInvalid, if Where is wrong or cannot be evaluated
-// for a run; ErrRunNotFound if the run of After does not exist; ErrClosed; the error of ctx, also while no run fits.
+// Runs lists runs in the order in which they came into the directory, by their start or by Repair, from the index, page by page:
+// it looks at some 250 runs at a time, and commits go on in between. A run that is started meanwhile may or may not be in the
+// list. A damaged run is in the list, with its Trouble, whether or not it fits. An error ends the list: ErrInvalid if no run can
+// have a Status, or, as a *WhereError, if Where is wrong or cannot be evaluated for a run; ErrRunNotFound if the run of After
+// does not exist; ErrClosed; the error of ctx, also while no run fits.
 func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, error] {
-	if err := e.checkUsable(ctx); err != nil {
+	err := e.checkUsable(ctx)
+	if i := slices.IndexFunc(f.Status, func(s workflow.RunStatus) bool { return s > workflow.RunCancelled }); err == nil && i >= 0 {
+		err = fmt.Errorf("%w: RunFilter.Status: %d is no status of a run", ErrInvalid, f.Status[i])
+	}
+	if err != nil {
 		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }
 	}
-	return func(yield func(RunSummary, error) bool) {
+	return listUntilDone(ctx, e.listRuns(ctx, f), func(r listedRun) RunSummary { return r.RunSummary })
+}
+
+// A listedRun is a run of a list; damage is why nothing more can be said of it, nil without.
+type listedRun struct {
+	RunSummary
+	damage error
+}
+
+// listRuns yields what Runs does.
+func (e *Engine) listRuns(ctx context.Context, f RunFilter) iter.Seq2[listedRun, error] {
+	return func(yield func(listedRun, error) bool) {
 		for h, err := range e.ranker.ListRuns(ctx, e.dir, store.RunFilter(f)) {
+			r := listedRun{RunSummary: summaryOf(&h.Head)}
+			r.Meta = h.Reported.Floats()
 			if damage := (*CorruptError)(nil); errors.As(err, &damage) && damage.Run != "" {
-				if !yield(RunSummary{Outcome: workflow.Outcome{Run: damage.Run}, Trouble: damage.Error()}, nil) {
-					return
-				}
-				continue
+				r, err = listedRun{RunSummary{Outcome: workflow.Outcome{Run: damage.Run}, Trouble: damage.Error()}, err}, nil
 			}
-			if err != nil {
-				yield(RunSummary{}, invalidWhere(closedError(err)))
-				return
-			}
-			summary := summaryOf(&h.Head)
-			summary.Meta = h.Reported.Floats()
-			if !yield(summary, nil) {
+			if !yield(r, err) {
 				return
 			}
 		}
@@ -201,10 +204,7 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 // Summary returns a run as Runs would list it, from the index alone, in some 10 µs whatever
 // the size of the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Summary(ctx context.Context, id workflow.RunID) (RunSummary, error) {
-	if err := e.checkUsable(ctx); err != nil {
-		return RunSummary{}, err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := e.checkCall(ctx); err != nil {
 		return RunSummary{}, err
 	}
 	h, err := e.dir.HeadUntil(ctx, id)
@@ -221,14 +221,10 @@ type RunCount struct {
 	Runs     int64              `json:"runs"` // at least 1
 }
 
-// Counts returns how many runs there are, by workflow and status, sorted by both; a status
-// that no run of a workflow has is left out. It looks at no run: counters change with the
-// commits.
+// Counts returns how many runs there are, by workflow and status, sorted by both; a status that no run of a workflow has is left
+// out. It looks at no run: counters change with the commits.
 func (e *Engine) Counts(ctx context.Context) ([]RunCount, error) {
-	if err := e.checkUsable(ctx); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := e.checkCall(ctx); err != nil {
 		return nil, err
 	}
 	counts, err := e.dir.Counts(ctx)
@@ -248,9 +244,8 @@ type EventsOptions struct {
 	Follow bool  // wait for further ones until the run has ended
 }
 
-// Events lists the events of a run, in sequence, without gaps; task.dispatched has the key of
-// the attempt. With Follow it waits for new ones until the run has ended or ctx is done. An
-// error ends the list.
+// Events lists the events of a run, in sequence, without gaps; task.dispatched has the key of the attempt. With Follow it waits
+// for new ones until the run has ended or ctx is done. An error ends the list.
 func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[history.Event, error] {
 	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[history.Event, error] {
 		return e.withKeys(id, e.dir.EventsUntil(ctx, id, after))
@@ -361,9 +356,8 @@ type KeptSignal struct {
 	Due     time.Time `json:"due,omitzero"`     // when it is lost; zero if never
 }
 
-// Signals lists the signals that a run keeps because no token has waited for them yet, oldest
-// first, page by page as Tokens does: a signal may have been taken since. An error ends the list.
-// Errors: as of Overview.
+// Signals lists the signals that a run keeps because no token has waited for them yet, oldest first, page by page as Tokens does:
+// a signal may have been taken since. An error ends the list. Errors: as of Overview.
 func (e *Engine) Signals(ctx context.Context, id workflow.RunID) iter.Seq2[KeptSignal, error] {
 	return func(yield func(KeptSignal, error) bool) { listSignals(e.lookerOf(ctx, id))(yield) }
 }

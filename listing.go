@@ -50,7 +50,9 @@ func (e *Engine) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Appr
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(Approval, error) bool) { yield(Approval{}, err) }
 	}
-	return listUntilDone(ctx, e.dir.Approvals(ctx, store.ApprovalFilter(f)), func(a store.Approval) Approval { return Approval(a) })
+	return listUntilDone(ctx, e.dir.Approvals(ctx, store.ApprovalFilter(f)), func(a store.Approval) Approval {
+		return Approval{a.Run, a.Workflow, a.Token, a.Node, a.Message, a.Input, a.Approved, a.Rejected, a.Due, troubleOf(a.Damage)}
+	})
 }
 
 // A DeadLetter is a task of any run that has used up its attempts and waits for an
@@ -83,19 +85,26 @@ type DeadLetterFilter struct {
 	Effort     time.Duration    // as RunFilter has it, of the condition
 }
 
-// DeadLetters lists the tasks of all runs that wait for an operator (their node
-// says exhausted: park), from the index, page by page, oldest run first. An error
-// ends the list: a *WhereError for a condition, ErrRunNotFound if the run of After was
-// purged.
+// DeadLetters lists the tasks of all runs that wait for an operator (their node says exhausted: park), from the index, page by
+// page, oldest run first. An error ends the list: a *WhereError for a condition, ErrRunNotFound if the run of After was purged.
 func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(DeadLetter, error) bool) { yield(DeadLetter{}, err) }
 	}
-	return listUntilDone(ctx, e.dir.DeadLetters(ctx, store.DeadLetterFilter(f)), func(l store.DeadLetter) DeadLetter { return DeadLetter(l) })
+	return listUntilDone(ctx, e.dir.DeadLetters(ctx, store.DeadLetterFilter(f)), func(l store.DeadLetter) DeadLetter {
+		return DeadLetter{l.Run, l.Workflow, l.Token, l.Node, l.Task, l.Attempts, l.Failure, l.Input, l.At, troubleOf(l.Damage)}
+	})
 }
 
-// listUntilDone yields a list of the store with the types and errors of this package, and ends it
-// when ctx is done.
+// troubleOf returns the text of an error, "" for nil.
+func troubleOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// listUntilDone yields a list of the store with the types and errors of this package, and ends it when ctx is done.
 func listUntilDone[S, T any](ctx context.Context, list iter.Seq2[S, error], convert func(S) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for x, err := range list {

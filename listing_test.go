@@ -187,6 +187,17 @@ transitions: [{from: s, to: a}, {from: s, to: b}]
 			_, err = open(pawl.ApprovalFilter{Where: wrong})
 			require.ErrorAs(t, err, new(*pawl.WhereError))
 		}
+		other := define(t, `{name: other, start: b, nodes: [{id: b, approval: {message: ok}}]}`)
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: other, Labels: map[string]string{"customer": "x"}}, nil))
+		synctest.Wait()
+		const number = `int(labels.customer) == 1`
+		_, err = open(pawl.ApprovalFilter{Where: number})
+		require.ErrorAs(t, err, new(*pawl.WhereError))
+		for _, f := range []pawl.ApprovalFilter{{Workflow: "w", Where: number}, {Run: "r1", Where: number}} { // runs that it is not asked of
+			runs, err = open(f)
+			require.NoError(t, err)
+			require.Contains(t, runs, workflow.RunID("r1"))
+		}
 		require.Equal(t, 2, changedLetters(t.Context(), t, e, pawl.DeadLetterFilter{Where: odd}, pawl.Skip{}))
 		runs, err = dead(pawl.DeadLetterFilter{})
 		require.NoError(t, err)
@@ -397,4 +408,20 @@ func TestWhatTasksAreDoing(t *testing.T) {
 		require.Equal(t, pawl.Stats{Active: 1, Pending: 1}, stats)
 		require.NoError(t, e.Close(t.Context()))
 	})
+}
+
+// A filter with a number that is no status is a mistake, and does not list nothing.
+func TestAFilterWithoutSuchAStatus(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	for status := range workflow.RunStatus(100) {
+		var found error
+		for _, err := range e.Runs(t.Context(), pawl.RunFilter{Status: []workflow.RunStatus{workflow.RunFailed, status}}) {
+			found = err
+		}
+		if status <= workflow.RunCancelled {
+			require.NoError(t, found, status)
+			continue
+		}
+		require.ErrorIs(t, found, pawl.ErrInvalid, int(status))
+	}
 }

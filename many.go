@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -25,7 +26,7 @@ type Selection struct {
 }
 
 // A Report is the result of DoAll: each run or token takes the act in full, or not at all. Found is the sum of Changed, Left and
-// all refusals; after a dry run it is how many fit, and the others are 0.
+// all refusals; after a dry run it is how many fit or are damaged, which are refused, and the others are 0.
 type Report struct {
 	Applied bool      `json:"applied"`          // false: it was a dry run, and nothing was changed
 	Found   int       `json:"found"`            // that were looked at
@@ -88,7 +89,7 @@ func (e *Engine) DoAll(ctx context.Context, s Selection, a Act) (Report, error) 
 			return out, err
 		}
 		var changed bool
-		if err = one.trouble; err == nil && !s.DryRun {
+		if err = one.damage; err == nil && !s.DryRun {
 			changed, err = e.doOne(ctx, one.at, a)
 		}
 		if err := out.addResult(one.at, changed, err); err != nil {
@@ -130,8 +131,8 @@ func (s *Selection) checkAct(a Act) (Act, error) {
 
 // selected is one of a selection.
 type selected struct {
-	at      Target
-	trouble error // of one that is shown as damaged: nobody knows whether it fits the filter, so nothing is done to it
+	at     Target
+	damage error // nobody knows whether what is damaged fits the filter, so nothing is done to it
 }
 
 // A selectedList lists a selection.
@@ -150,8 +151,8 @@ func (e *Engine) listSelected(ctx context.Context, s Selection) (list selectedLi
 		if s.After.Run != "" {
 			f.After, f.AfterToken = s.After.Run, s.After.Token
 		}
-		return selectedList{Target{Run: f.After, Token: f.AfterToken}, eachSelected(e.DeadLetters(ctx, f), func(l *DeadLetter) (Target, string) {
-			return Target{Run: l.Run, Token: l.Token, Parked: true}, l.Trouble
+		return selectedList{Target{Run: f.After, Token: f.AfterToken}, listUntilDone(ctx, e.dir.DeadLetters(ctx, store.DeadLetterFilter(f)), func(l store.DeadLetter) selected {
+			return selected{Target{Run: l.Run, Token: l.Token, Parked: true}, l.Damage}
 		})}, limit
 	case s.Approvals != nil:
 		f := *s.Approvals
@@ -159,8 +160,8 @@ func (e *Engine) listSelected(ctx context.Context, s Selection) (list selectedLi
 		if s.After.Run != "" {
 			f.After, f.AfterToken = s.After.Run, s.After.Token
 		}
-		return selectedList{Target{Run: f.After, Token: f.AfterToken}, eachSelected(e.Approvals(ctx, f), func(a *Approval) (Target, string) {
-			return Target{Run: a.Run, Token: a.Token}, a.Trouble
+		return selectedList{Target{Run: f.After, Token: f.AfterToken}, listUntilDone(ctx, e.dir.Approvals(ctx, store.ApprovalFilter(f)), func(a store.Approval) selected {
+			return selected{Target{Run: a.Run, Token: a.Token}, a.Damage}
 		})}, limit
 	}
 	f := *s.Runs
@@ -180,26 +181,8 @@ func (e *Engine) listSelected(ctx context.Context, s Selection) (list selectedLi
 		}
 		return list, limit
 	}
-	list.all = eachSelected(e.Runs(ctx, f), func(r *RunSummary) (Target, string) { return Target{Run: r.Run}, r.Trouble })
+	list.all = listUntilDone(ctx, e.listRuns(ctx, f), func(r listedRun) selected { return selected{Target{Run: r.Run}, r.damage} })
 	return list, limit
-}
-
-// eachSelected yields the targets of a list; of says which one it is, and what is wrong with it.
-func eachSelected[T any](list iter.Seq2[T, error], of func(*T) (Target, string)) iter.Seq2[selected, error] {
-	return func(yield func(selected, error) bool) {
-		for x, err := range list {
-			var one selected
-			if err == nil {
-				var trouble string
-				if one.at, trouble = of(&x); trouble != "" {
-					one.trouble = &CorruptError{Run: one.at.Run, File: "pawl.db", What: trouble}
-				}
-			}
-			if !yield(one, err) {
-				return
-			}
-		}
-	}
 }
 
 // doOne does the act to one of many, whether or not ctx ends meanwhile, and reports whether it has changed anything.

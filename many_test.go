@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -328,6 +330,33 @@ func TestDoAllUpToAFault(t *testing.T) {
 	s.After = report.Cursor
 	_, err = e.DoAll(t.Context(), s, pawl.Cancel{})
 	require.ErrorAs(t, err, new(*pawl.WhereError))
+}
+
+// A damaged run is refused, by the error that says what is wrong with it. A dry run counts it: nobody knows whether it fits.
+func TestDoAllLeavesDamagedRuns(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir, pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "bad", Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
+	require.NoError(t, e.Close(t.Context()))
+	runs := filepath.Join(dir, "runs")
+	require.NoError(t, os.RemoveAll(runs))
+	require.NoError(t, os.Mkdir(runs, 0o700))
+	e = open(t, dir, pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "good", Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
+	all := ofRuns(pawl.RunFilter{Sort: "cost"}) // for which each run is read
+	all.DryRun = true
+	report, err := e.DoAll(t.Context(), all, pawl.Pause{})
+	require.NoError(t, err)
+	require.Equal(t, pawl.Report{Found: 2, Targets: []pawl.Target{{Run: "good"}}}, report)
+	all.DryRun = false
+	report, err = e.DoAll(t.Context(), all, pawl.Pause{})
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 1, 1}, []int{report.Found, report.Changed, len(report.Refused)})
+	var damage *pawl.CorruptError
+	require.ErrorAs(t, report.Refused[0].Err, &damage)
+	require.Equal(t, workflow.RunID("bad"), damage.Run)
+	require.Equal(t, runs, filepath.Dir(filepath.Dir(damage.File)))
+	require.Equal(t, 1, strings.Count(report.Refused[0].Why, "corrupt"), report.Refused[0].Why)
 }
 
 // Published definitions can be listed and read.

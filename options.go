@@ -40,9 +40,9 @@ type TenantLimit struct {
 	// Concurrency is how many of its tasks run at once in this process. The same number limits, counted separately unless
 	// Pending is set, the tasks that the workers of a pool of package worker hold. A task that waits takes no slot.
 	Concurrency int
-	// Pending makes a task whose handler has returned ErrPending count for Concurrency until it is over. Tasks in this
-	// process and tasks of a pool then share one limit and one order of turns; tasks above the limit wait in the engine.
-	// A task counts as well if no worker takes it, or if its callback never comes.
+	// Pending makes a task whose handler has returned ErrPending count for Concurrency until it is over. A task counts as
+	// well if no worker takes it, or if its callback never comes. Tasks in this process and tasks of a pool then share one
+	// limit and one order of turns; tasks above the limit wait in the engine.
 	Pending bool
 	// Active is how many of its runs may be active at once; beyond it, Start returns a *TenantBusyError. A run that only waits,
 	// without a task that is queued, running or pending, does not count. As with Options.MaxActive, child runs and runs that
@@ -151,11 +151,10 @@ func boundsBytes(limits map[string]TenantLimit) bool {
 // store in Options.Blobs gets content plain, and names it by its hash: it has to encrypt it itself, as
 // one of blob.OpenFiles with a codec does, whose names are the same.
 //
-// These remain in clear: the ids and labels of runs, and the parents of children; names, versions
-// and hashes of definitions; statuses, instants, sizes and counts; in the lists the ids of nodes,
-// task types and the codes of dead letters; keys of outcomes, as of Once; and the hashes of blobs,
-// with which an attacker can confirm a guess of the content. Do not put secrets there.
-// The engine does not encode the logs of tasks.
+// These remain in clear: the ids and labels of runs, and the parents of children; names, versions and hashes of definitions;
+// statuses, instants, sizes and counts; in the lists the ids of nodes, task types and the codes of dead letters; keys of
+// outcomes, as of Once; and the hashes of blobs, with which an attacker can confirm a guess of the content. Do not put secrets
+// there. The engine does not encode the logs of tasks.
 //
 // A Codec must be lossless: Decode returns exactly the bytes that Encode was given, since runs are
 // replayed from stored data. It therefore cannot redact. Keep data that must never be stored out of
@@ -165,9 +164,8 @@ func boundsBytes(limits map[string]TenantLimit) bool {
 // Many goroutines call its methods at once, for every commit. The methods must neither modify nor
 // retain their arguments.
 type Codec interface {
-	// KeyID names the key that Encode uses: 1 to 64 letters, digits, dots, hyphens and
-	// underscores; Open fails otherwise. It is stored in clear with all that Encode returns,
-	// and must not change while an engine has the codec.
+	// KeyID names the key that Encode uses: 1 to 64 letters, digits, dots, hyphens and underscores; Open fails otherwise. It is
+	// stored in clear with all that Encode returns, and must not change while an engine has the codec.
 	KeyID() string
 	// Encode returns the bytes to store in place of plain. The place names the value and its run;
 	// Decode gets the same place. A codec that authenticates the place binds the bytes to

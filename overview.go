@@ -55,10 +55,9 @@ type NodeOverview struct {
 // maxOverviewGroups bounds the groups of an Overview.
 const maxOverviewGroups = 100
 
-// Overview returns a run in numbers: how many tokens are at each node, in which status, and how
-// far its fan-outs are. A run that is awake answers from memory, between two commits, in some 0.1
-// µs a token; for a run that is asleep the state is read, as by Inspect. Errors: ErrRunNotFound,
-// ErrCorrupt, ErrClosed, the cause of ctx.
+// Overview returns a run in numbers: how many tokens are at each node, in which status, and how far its fan-outs are. A run that
+// is awake answers from memory, between two commits, in some 0.1 µs a token; for a run that is asleep the state is read, as by
+// Inspect. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed, the cause of ctx.
 func (e *Engine) Overview(ctx context.Context, id workflow.RunID) (Overview, error) {
 	var out Overview
 	err := e.lookAt(ctx, id, nil, func(s *state.State, seq int64) { out = overviewOf(s, seq) })
@@ -89,15 +88,11 @@ func overviewOf(s *state.State, seq int64) Overview {
 // lookAt calls at with the committed state of a run: in its actor, if it has one, else with what
 // is read, which kept remembers for further looks unless it is nil.
 //
-// An actor answers between two messages, so that what at sees is committed and does not change
-// meanwhile; at must not keep it. An actor that ends before it answers leaves a state that can
-// be read.
+// An actor answers between two messages, so that what at sees is committed and does not change meanwhile; at must not keep it. An
+// actor that ends before it answers leaves a state that can be read.
 func (e *Engine) lookAt(ctx context.Context, id workflow.RunID, kept *asleep, at func(s *state.State, seq int64)) error {
-	if err := e.checkUsable(ctx); err != nil {
+	if err := e.checkCall(ctx); err != nil {
 		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return late.Cause(ctx)
 	}
 	if kept != nil && kept.state != nil {
 		at(kept.state, kept.seq)
@@ -159,9 +154,8 @@ func (f *TokenFilter) takesToken(t *state.Token) bool {
 // tokenPage is how many tokens are looked at between two turns of the run.
 const tokenPage = 2000
 
-// Tokens lists tokens of a run by id, page by page: for a run that is awake, each page is what
-// its memory holds at that moment, so that a token may have moved on since. An error ends the
-// list. Errors: as of Overview.
+// Tokens lists tokens of a run by id, page by page: for a run that is awake, each page is what its memory holds at that moment,
+// so that a token may have moved on since. An error ends the list. Errors: as of Overview.
 func (e *Engine) Tokens(ctx context.Context, id workflow.RunID, f TokenFilter) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		if f.After == math.MaxInt64 {

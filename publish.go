@@ -42,10 +42,7 @@ func (e *Engine) Definitions(ctx context.Context, f DefinitionFilter) iter.Seq2[
 // Published returns a published definition, the caller's own; version 0 is the latest. Errors:
 // ErrNotPublished, ErrCorrupt, ErrClosed.
 func (e *Engine) Published(ctx context.Context, name string, version int) (*workflow.Definition, error) {
-	if err := e.checkUsable(ctx); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := e.checkCall(ctx); err != nil {
 		return nil, err
 	}
 	hash, err := e.dir.Published(ctx, name, version)
@@ -64,9 +61,9 @@ func ownDefinition(g *compiled.Graph) (*workflow.Definition, error) {
 	return compiled.Boundless().ParseJSON([]byte(g.JSON))
 }
 
-// Revision returns the definition that a run had at one of its revisions: 1 is what it began with, 2
-// what the first patch made of it, and so on. It looks for revisions after the first in the journal.
-// Errors: ErrInvalid (there is no such revision yet), ErrRunNotFound, ErrCorrupt, ErrClosed.
+// Revision returns the definition that a run had at one of its revisions: 1 is what it began with, 2 what the first patch made of
+// it, and so on. It looks for revisions after the first in the journal. Errors: ErrInvalid (there is no such revision yet),
+// ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Revision(ctx context.Context, id workflow.RunID, revision int) (*workflow.Definition, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return nil, err
@@ -104,14 +101,13 @@ func (e *Engine) Revision(ctx context.Context, id workflow.RunID, revision int) 
 // decides from now on. Approvals, groups and joins are decided again at once; waits that the patch changes begin anew. Child runs
 // keep their own definitions; a new node that names a definition gets the one that is published now.
 //
-// Errors: ErrConflict (another revision), *workflow.PatchError (an operation that
-// cannot be applied, or something live would be left without its place),
-// *workflow.DefinitionError (what the operations come to is no sound definition),
-// *workflow.LimitError, ErrNotPublished, ErrRunNotFound, ErrEnded, ErrSuspended,
-// ErrInvalid, ErrUnknown, ErrClosed.
+// Errors: ErrConflict (another revision), *workflow.PatchError (an operation that cannot be applied, or something live would be
+// left without its place), *workflow.DefinitionError (what the operations come to is no sound definition), *workflow.LimitError,
+// ErrNotPublished, ErrRunNotFound, ErrEnded, ErrSuspended, ErrInvalid, ErrUnknown, ErrClosed.
 //
 // A function in the field Of may return the operations, instead of Base and Ops. It gets a copy of the run's definition, and
-// returns no operations to leave the run as it is; Patch calls it again if somebody else patches the run meanwhile, five times at most.
+// returns no operations to leave the run as it is; Patch calls it again if somebody else patches the run meanwhile, five times at
+// most.
 type Patch struct {
 	Base int                              `json:"base,omitzero"` // the revision that the patch is for; the next one is that which it makes
 	Ops  []any                            `json:"ops,omitzero"`  // at most limits.MaxPatch
@@ -190,17 +186,7 @@ func (d *deed) patchPins(ctx context.Context, base int, ops []any) (state.Pins, 
 	if err != nil {
 		return nil, err
 	}
-	all, err := running.ResolvePins(ctx, d.engine.dir, g)
-	if err != nil {
-		return nil, err
-	}
-	var added state.Pins
-	for _, pin := range all {
-		if s.Pins.Of(&workflow.SubworkflowSpec{Name: pin.Name, Version: pin.Version}) == "" {
-			added = append(added, pin)
-		}
-	}
-	return added, nil
+	return running.ResolvePins(ctx, d.engine.dir, g, s.Pins)
 }
 
 // stateOf returns the state of the run, which the caller does not change.

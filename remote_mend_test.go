@@ -84,7 +84,7 @@ func (p *mendPlace) compare(want int, machines ...string) {
 	}
 	p.live(machines[0], want)
 	for _, machine := range machines {
-		report, err := rescue.Verify(p.pathOf(machine), rescue.Options{})
+		report, err := rescue.Verify(p.t.Context(), p.pathOf(machine), rescue.Options{})
 		require.NoError(p.t, err)
 		require.Empty(p.t, report.Findings)
 		require.Equal(p.t, rowsOf(p.t, p.pathOf(machines[0])), rowsOf(p.t, p.pathOf(machine)))
@@ -474,6 +474,61 @@ func TestRecoverRefuses(t *testing.T) {
 		_, err = p.recover("a", nil, 0)
 		require.ErrorIs(t, err, pawl.ErrLocked)
 		require.NoError(t, a.Close(t.Context()))
+	})
+}
+
+// The log of another directory is not begun anew, whose runs would be given up. It is known by its bases; if they cannot be read, each counts as given up.
+func TestRecoverRefusesTheLogOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, x := newMendPlace(t), newMendPlace(t)
+		x.live("x", 2, "x-1", "x-2")
+		e := open(t, p.pathOf("y"), pawl.Options{Executor: p.h})
+		p.run(e, "y-1", "y-2", "y-3")
+		require.NoError(t, e.Close(t.Context()))
+		p.live("y", 3) // its log has only openings, and a base with these runs
+		was := p.entries()
+		o := pawl.RecoverOptions{Log: p.log.Writer(nil), Bases: p.bases, Begin: true}
+		_, err := pawl.Recover(t.Context(), x.pathOf("x"), o)
+		require.ErrorIs(t, err, pawl.ErrOtherLog)
+		o.Bases = x.bases // which has none of these
+		report, err := pawl.Recover(t.Context(), x.pathOf("x"), o)
+		require.ErrorIs(t, err, pawl.ErrGivesUp)
+		require.Equal(t, 1, report.GivenUp)
+		require.Equal(t, was, p.entries())
+		x.live("x", 3, "x-3")
+		p.live("y", 4, "y-4")
+	})
+}
+
+// The survey finds entries behind a large hole, and no less is told than is given up. A directory that has the last entry lacks nothing.
+func TestRecoverBehindALargeHole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newMendPlace(t)
+		p.live("a", 1, "one")
+		_, known := p.log.Bounds()
+		e, err := p.open("b", nil)
+		require.NoError(t, err)
+		waits := define(t, "name: w\nstart: a\nnodes: [{id: a, wait: {event: go}}]\n")
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "waits", Definition: waits}, nil))
+		const hole, behind = 1100, 50
+		for n := range hole + behind {
+			require.NoError(t, e.Do(t.Context(), "waits", []pawl.Act{pawl.Pause{}, pawl.Resume{}}[n%2]))
+		}
+		require.NoError(t, e.Close(t.Context()))
+		_, last := p.log.Bounds()
+		for seq := known + 2; seq < known+2+hole; seq++ {
+			p.log.Miss(seq)
+		}
+		report, err := p.recover("a", nil, behind)
+		require.ErrorIs(t, err, pawl.ErrGivesUp)
+		require.Equal(t, last, report.Log.Seq)
+		require.GreaterOrEqual(t, report.GivenUp, int(last-known-1-hole)+1) //nolint:gosec // it is small
+		require.LessOrEqual(t, report.GivenUp, int(last-known))             //nolint:gosec // likewise
+		report, err = p.recover("b", nil, 0)
+		require.NoError(t, err)
+		require.Zero(t, report.GivenUp)
+		require.Equal(t, last, report.Common)
+		p.live("a", 2)
 	})
 }
 

@@ -95,7 +95,7 @@ func TestRemote(t *testing.T) {
 		require.Len(t, idsOf(t, a), 2)
 		require.NoError(t, a.Close(t.Context()))
 		for _, dir := range []string{first, second, backup} {
-			report, err := rescue.Verify(dir, rescue.Options{})
+			report, err := rescue.Verify(t.Context(), dir, rescue.Options{})
 			require.NoError(t, err)
 			require.Empty(t, report.Findings)
 		}
@@ -220,6 +220,104 @@ func TestRemoteRefuses(t *testing.T) {
 	})
 }
 
+// The log of another directory is refused although it has dropped its first entries, or was begun anew, so that it fits no directory of before: the
+// one that is opened stays, and the engine that has the log goes on.
+func TestRemoteRefusesTheLogOfAnother(t *testing.T) {
+	for _, anew := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			x, y := newMendPlace(t), newMendPlace(t)
+			x.live("x", 2, "x-1", "x-2")
+			was := rowsOf(t, x.pathOf("x"))
+			y.live("y", 1, "y-1")
+			if anew {
+				y.log.Miss(1)
+				_, err := y.recover("y", nil, 0)
+				require.NoError(t, err)
+			}
+			e, err := y.open("y", nil)
+			require.NoError(t, err)
+			for i := range 10 {
+				y.run(e, workflow.RunID(fmt.Sprint("more-", i)))
+				<-time.After(time.Minute)
+			}
+			first, _ := y.log.Bounds()
+			_, last := x.log.Bounds()
+			require.Greater(t, first, last+1)
+			o := x.options(x.h, nil)
+			o.Remote.Log, o.Remote.Bases = y.log.Writer(nil), y.bases // a mistake
+			_, err = pawl.Open(t.Context(), x.pathOf("x"), o)
+			require.ErrorIs(t, err, pawl.ErrOtherLog)
+			y.run(e, "last")
+			require.NoError(t, e.Close(t.Context()))
+			names, err := os.ReadDir(x.dir)
+			require.NoError(t, err)
+			require.Len(t, names, 1, "nothing is set aside")
+			x.live("x", 3, "x-3")
+			for table, rows := range was {
+				require.GreaterOrEqual(t, len(rowsOf(t, x.pathOf("x"))[table]), len(rows), table)
+			}
+		})
+	}
+}
+
+// An engine that has lost its log, and has not noticed, collects no blobs: the present owner's runs may need them. The owner does, and a directory that
+// is opened without its log does not.
+func TestRemoteCollectsBlobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newMendPlace(t)
+		put := func(e *pawl.Engine, text string) blob.Ref {
+			ref, err := e.PutBlob(t.Context(), strings.NewReader(text), "")
+			require.NoError(t, err)
+			return ref
+		}
+		has := func(e *pawl.Engine, ref blob.Ref) bool {
+			r, err := e.OpenBlob(t.Context(), ref)
+			if err == nil {
+				require.NoError(t, r.Close())
+			}
+			return err == nil
+		}
+		a, err := p.open("a", nil)
+		require.NoError(t, err)
+		put(a, "of no run")
+		<-time.After(26 * time.Hour)
+		was := p.log.Len()
+		got, err := a.CollectBlobs(t.Context(), 24*time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, 1, got.Blobs)
+		require.Equal(t, was+1, p.log.Len(), "the log was asked")
+		_, err = a.CollectBlobs(t.Context(), 24*time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, was+1, p.log.Len(), "nothing is to be deleted")
+
+		b, err := p.open("b", nil)
+		require.NoError(t, err)
+		kept := put(b, "of a run")
+		_, err = b.Run(t.Context(), workflow.Run{ID: "one", Definition: p.def}, map[string]any{"doc": kept.Value()})
+		require.NoError(t, err)
+		<-time.After(26 * time.Hour)
+		got, err = a.CollectBlobs(t.Context(), 24*time.Hour)
+		require.ErrorIs(t, err, pawl.ErrFenced)
+		require.Zero(t, got)
+		require.True(t, has(b, kept))
+		require.NoError(t, a.Close(t.Context()))
+		require.NoError(t, b.Close(t.Context()))
+
+		o := p.options(p.h, nil)
+		o.Remote, o.Maintenance = pawl.RemoteOptions{}, true
+		a, err = pawl.Open(t.Context(), p.pathOf("a"), o)
+		require.NoError(t, err)
+		got, err = a.CollectBlobs(t.Context(), 24*time.Hour)
+		require.ErrorIs(t, err, pawl.ErrRemote)
+		require.Zero(t, got)
+		require.True(t, has(a, kept))
+		require.NoError(t, a.Close(t.Context()))
+		p.live("b", 1)
+		p.live("c", 1)
+		require.Equal(t, rowsOf(t, p.pathOf("b")), rowsOf(t, p.pathOf("c")))
+	})
+}
+
 // A countedLog counts the entries that are read.
 type countedLog struct {
 	*logtest.Writer
@@ -306,7 +404,7 @@ func TestRemoteStandsBy(t *testing.T) {
 			require.Equal(t, workflow.RunCompleted, out.Status)
 		}
 		require.NoError(t, b.e.Close(t.Context()))
-		report, err := rescue.Verify(second, rescue.Options{})
+		report, err := rescue.Verify(t.Context(), second, rescue.Options{})
 		require.NoError(t, err)
 		require.Empty(t, report.Findings)
 
@@ -472,6 +570,53 @@ func TestRemoteThatDoesNotAnswer(t *testing.T) {
 			e, err = pawl.Open(t.Context(), dir, p.options(nil, nil))
 			require.NoError(t, err)
 			require.Len(t, idsOf(t, e), want)
+			require.NoError(t, e.Close(t.Context()))
+		})
+	}
+}
+
+// Close waits for a silent log as long for the result of a task as for any other commit; and where the log answers, it keeps a result that
+// comes late.
+func TestRemoteIsClosedWithResultsThatWait(t *testing.T) {
+	for _, answers := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p, silent := newMendPlace(t), atomic.Bool{}
+			p.h["work"] = func(ctx context.Context, _ pawl.Task) (any, error) {
+				<-ctx.Done()
+				if answers {
+					<-time.After(5 * time.Minute)
+				}
+				return int64(1), nil
+			}
+			e, err := p.open("a", func(string) logtest.Fault {
+				if silent.Load() {
+					return logtest.Refused
+				}
+				return logtest.None
+			})
+			require.NoError(t, err)
+			for i := range 3 {
+				require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Definition: p.def}, nil))
+			}
+			synctest.Wait()
+			silent.Store(!answers)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			began := time.Now()
+			err = e.Close(ctx)
+			if !answers {
+				require.Less(t, time.Since(began), time.Minute)
+				return
+			}
+			require.NoError(t, err)
+			p.h["work"] = func(context.Context, pawl.Task) (any, error) { return nil, errors.New("it was done") }
+			e, err = p.open("b", nil)
+			require.NoError(t, err)
+			for i := range 3 {
+				out, err := e.Wait(t.Context(), workflow.RunID(fmt.Sprint("run-", i)))
+				require.NoError(t, err)
+				require.Equal(t, workflow.RunCompleted, out.Status)
+			}
 			require.NoError(t, e.Close(t.Context()))
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -212,7 +213,7 @@ func (x *remoteTrial) compare() {
 		x.check(e)
 		require.NoError(x.t, e.Close(x.t.Context()))
 		if machine == whole {
-			report, err := rescue.Verify(dir, rescue.Options{})
+			report, err := rescue.Verify(x.t.Context(), dir, rescue.Options{})
 			require.NoError(x.t, err)
 			require.Empty(x.t, report.Findings)
 		}
@@ -333,7 +334,8 @@ func TestCallsWaitForALogUntilTheirContextEnds(t *testing.T) {
 		}
 		require.NoError(t, e.Cancel(t.Context(), "ended", "for the test"))
 		require.NoError(t, errorOf(e.Once(t.Context(), "kept", func(context.Context) (any, error) { return "out", nil })))
-		<-time.After(time.Minute) // no run that has ended is in memory any more
+		require.NoError(t, errorOf(e.PutBlob(t.Context(), strings.NewReader("old"), "")))
+		<-time.After(2 * time.Minute) // no run that has ended is in memory any more
 		silent.Store(true)
 		started := make(chan error)
 		go func() { started <- e.Start(t.Context(), workflow.Run{ID: "second", Definition: def}, nil) }()
@@ -383,6 +385,7 @@ func TestCallsWaitForALogUntilTheirContextEnds(t *testing.T) {
 			"DoAll": func(ctx context.Context) error {
 				return errorOf(e.DoAll(ctx, pawl.Selection{Runs: &pawl.RunFilter{}}, pawl.Cancel{}))
 			},
+			"CollectBlobs": func(ctx context.Context) error { return errorOf(e.CollectBlobs(ctx, time.Minute)) },
 			"Forget":       func(ctx context.Context) error { return e.Forget(ctx, "kept") },
 			"ForgetBefore": func(ctx context.Context) error { return errorOf(e.ForgetBefore(ctx, time.Now())) },
 		} {
@@ -412,7 +415,7 @@ func TestCommitsGoOnWithoutTheirCallers(t *testing.T) {
 		def := define(t, "name: w\nstart: a\nnodes: [{id: a, wait: {event: go}}]\n")
 		keep := func(context.Context) (any, error) { return "out", nil }
 		isThere := func(id workflow.RunID) bool { return errorOf(e.Summary(t.Context(), id)) == nil }
-		made := 0
+		made, asked := 0, 0
 		effect := func(context.Context) (any, error) { made++; return "out", nil }
 		isKept := func() bool { return errorOf(e.Once(t.Context(), "kept", nil)) == nil }
 		for _, c := range []struct {
@@ -422,7 +425,8 @@ func TestCommitsGoOnWithoutTheirCallers(t *testing.T) {
 		}{
 			{"Purge", func(ctx context.Context) error { return e.Purge(ctx, "ended") }, func() bool { return !isThere("ended") }},
 			{"Fork", func(ctx context.Context) error { return e.Fork(ctx, "live", "fork", pawl.ForkOptions{}) }, func() bool { return isThere("fork") }},
-			{"Once", func(ctx context.Context) error { return errorOf(e.Once(ctx, "new", effect)) }, func() bool { return errorOf(e.Once(t.Context(), "new", nil)) == nil && made == 1 }},
+			// It asks the log before it makes the effect, so that a caller who leaves has made none.
+			{"Once", func(ctx context.Context) error { return errorOf(e.Once(ctx, "new", effect)) }, func() bool { asked++; return asked == 2 && made == 0 }},
 			{"Forget", func(ctx context.Context) error { return e.Forget(ctx, "kept") }, func() bool { return !isKept() }},
 			{"ForgetBefore", func(ctx context.Context) error { return errorOf(e.ForgetBefore(ctx, time.Now().Add(time.Hour))) }, func() bool { return !isKept() }},
 		} {
@@ -442,10 +446,17 @@ func TestCommitsGoOnWithoutTheirCallers(t *testing.T) {
 			<-time.After(time.Minute)
 			require.True(t, c.done(), c.name)
 		}
+		require.NoError(t, errorOf(e.PutBlob(t.Context(), strings.NewReader("old"), "")))
+		<-time.After(2 * time.Minute)
 		silent.Store(true)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		require.ErrorIs(t, e.Forget(ctx, "kept"), context.DeadlineExceeded)
+		for _, call := range []func(context.Context) error{
+			func(ctx context.Context) error { return errorOf(e.CollectBlobs(ctx, time.Minute)) }, // which asks the log
+			func(ctx context.Context) error { return e.Forget(ctx, "kept") },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			require.ErrorIs(t, call(ctx), context.DeadlineExceeded)
+			cancel()
+		}
 		require.NoError(t, e.Close(t.Context())) // after a last while
 	})
 }

@@ -54,7 +54,6 @@ func (e *Engine) checkRoom(tenant string, active, ofTenant int) error {
 	if limit.Active > 0 && ofTenant >= limit.Active {
 		return &TenantBusyError{Tenant: tenant, Active: ofTenant, Max: limit.Active}
 	}
-	// Counting bytes costs a look into the index, and is done last.
 	if limit.Bytes == 0 {
 		return nil
 	}
@@ -81,9 +80,8 @@ func newRuns(e *Engine) *running.Runs {
 // maxChildMessages bounds how many messages are delivered side by side.
 const maxChildMessages = 16
 
-// messagesAtOnce returns how many messages are delivered side by side: where commits
-// are synced, enough of them that their commits are synced together; otherwise no
-// more than keep the processors busy, so that other runs find one.
+// messagesAtOnce returns how many messages are delivered side by side: where commits are synced, enough of them that their commits are synced
+// together; otherwise no more than keep the processors busy, so that other runs find one.
 func messagesAtOnce(d Durability) int {
 	if d == ProcessCrash {
 		return min(2*runtime.GOMAXPROCS(0), maxChildMessages)
@@ -114,8 +112,10 @@ func (h taskHost) Execute(ctx context.Context, t *dispatch.Task) (any, error) {
 	return readOutput(h.engine.options.Executor.Execute(ctx, h.engine.executorTask(t)))
 }
 
-// readOutput returns what an executor has returned. If that is an output, which may be a Result or a pointer to one, it has what a reader reads in its place.
+// readOutput returns what an executor has returned. If that is an output, which may be a Result, a ResultOf or a pointer to one, it
+// has what a reader reads in its place.
 func readOutput(output any, err error) (any, error) {
+	output = untypedResult(output)
 	if p, ok := output.(*Result); ok { // nil is no result
 		output = *cmp.Or(p, &Result{})
 	}
@@ -132,13 +132,13 @@ func readOutput(output any, err error) (any, error) {
 	}
 	read, err := value.ReadAll(output, limits.MaxMergedBytes)
 	if errors.As(err, new(*value.Error)) {
-		err = TaskError{Code: workflow.CodeInvalidResult, Message: fmt.Sprintf("the result is not JSON: %v", err)}
+		err = unfitResult(fmt.Errorf("the result is not JSON: %w", err))
 	}
-	if !wrapped || err != nil {
+	if !wrapped {
 		return read, err
 	}
 	r.Output = read
-	return r, nil
+	return r, err
 }
 
 // executorTask returns an attempt as the executor sees it.
@@ -185,10 +185,18 @@ func taskResult(t *dispatch.Task, output any, err error) state.Message {
 	}
 	m, err := taskCompleted(output)
 	if err != nil {
-		return t.Failed(workflow.Failure{Code: workflow.CodeInvalidResult, Message: err.Error(), Permanent: true})
+		return attemptError(state.TaskFailed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch}, withResultMetadata(output, unfitResult(err)))
 	}
 	m.Token, m.Attempt, m.Epoch, m.Began = t.Token, t.Attempt, t.Epoch, t.BeganMilli()
 	return m
+}
+
+// unfitResult returns the failure of an attempt whose result cannot be taken.
+func unfitResult(err error) (f TaskError) {
+	if !errors.As(err, &f) {
+		f.Code, f.Message = refusal.UnfitResult(err)
+	}
+	return f
 }
 
 // unpinnedResult returns the message that a result cannot enter the run, because a blob that
@@ -200,8 +208,7 @@ func unpinnedResult(t *dispatch.Task, err error) state.Message {
 	return t.Failed(keeping.ReferenceFailure(err))
 }
 
-// resultLimits bound what is normalised before the definition's own limits
-// apply.
+// resultLimits bound what is normalised before the definition's own limits apply.
 var resultLimits = value.Limits{Bytes: limits.MaxMergedBytes}
 
 // metadataLimits bound the metadata of a result, which no definition limits.
@@ -214,7 +221,7 @@ func taskCompleted(output any) (state.TaskCompleted, error) {
 	if r, ok := output.(Result); ok {
 		metadata, err := value.Normalize(r.Metadata, metadataLimits)
 		if err != nil {
-			return m, fmt.Errorf("metadata: %w", err)
+			return m, fmt.Errorf("metadata: %s", err.Error()) // its limit is not that of the result
 		}
 		m.Metadata, _ = metadata.(map[string]any)
 		if m.Artifacts, err = stagedArtifacts(r.Artifacts); err != nil {

@@ -1,12 +1,16 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/scheduling"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -28,18 +32,16 @@ type ApplyOptions struct {
 	DryRun bool // nothing is changed: the changes say what would be
 }
 
-// Apply makes schedules what a set says, in one commit, and returns what that changes, by id. The same set again changes
-// nothing. A schedule that changes keeps its history; where its instants change, those before now are not its own. Schedules that the
-// set lacks stay as they are, unless Prune says otherwise. The workflow of a schedule may be published later.
-func (s Schedules) Apply(ctx context.Context, set []schedule.Schedule, o ApplyOptions) (changes []schedule.Change, err error) {
-	err = s.changeStored(ctx, func(m *scheduling.Scheduler, _ state.Act) (err error) {
-		changes, err = m.Apply(ctx, scheduling.Set{Schedules: set, Prune: o.Prune, DryRun: o.DryRun})
-		return err
+// Apply makes schedules what a set says, in one commit, and returns what that changes, by id. The same again changes nothing.
+// Prune deletes those that it lacks behind that, one by one: after an error, apply it again. A changed schedule keeps its
+// history; if its instants change, those before now are not its own, and backfills may end. Workflows may be published later.
+func (s Schedules) Apply(ctx context.Context, set []schedule.Schedule, o ApplyOptions) ([]schedule.Change, error) {
+	return changeFor(ctx, s, func(m *scheduling.Scheduler, _ state.Act) ([]schedule.Change, error) {
+		return m.Apply(ctx, scheduling.Set{Schedules: set, Prune: o.Prune, DryRun: o.DryRun})
 	})
-	return changes, err
 }
 
-// Get returns how a schedule stands.
+// Get returns how a schedule stands. While a commit of it waits, as for the outbox of the feed, that is how it stood before.
 func (s Schedules) Get(ctx context.Context, id string) (schedule.Standing, error) {
 	if err := s.checkUsable(ctx); err != nil {
 		return schedule.Standing{}, err
@@ -80,30 +82,37 @@ func (s Schedules) Resume(ctx context.Context, id string) error {
 
 // Trigger starts a run of a schedule now, also of one that is paused, and returns its id; its instant is now, in milliseconds. The
 // overlap of the schedule binds it: with OverlapSkip it fails with ErrBusy while a run is not over, and with OverlapBuffer the run
-// begins later. ErrInvalid, or ErrNotPublished, says that the run cannot begin. The trace of the run links to the span that ctx is in.
-func (s Schedules) Trigger(ctx context.Context, id string) (run workflow.RunID, err error) {
-	err = s.changeStored(ctx, func(m *scheduling.Scheduler, by state.Act) (err error) {
-		run, err = m.Trigger(ctx, id, by)
-		return err
-	})
-	return run, err
+// begins later, as it may if ctx ends. ErrInvalid, or ErrNotPublished, says that it cannot begin. Its trace links to the span that ctx is in.
+func (s Schedules) Trigger(ctx context.Context, id string) (workflow.RunID, error) {
+	return changeFor(ctx, s, func(m *scheduling.Scheduler, by state.Act) (workflow.RunID, error) { return m.Trigger(ctx, id, by) })
 }
 
 // Backfill has a schedule fire at instants that have passed, b.Most runs of it at once beside all others, and returns how many
 // instants there are: at most 10,000. It goes on after a restart, and waits while the schedule is paused. Instants whose runs are
 // there, or were as far as its events tell, fire no second time. ErrBusy says that ten backfills of the schedule are not over.
-func (s Schedules) Backfill(ctx context.Context, id string, b schedule.Backfill) (n int, err error) {
-	err = s.changeStored(ctx, func(m *scheduling.Scheduler, by state.Act) (err error) {
+func (s Schedules) Backfill(ctx context.Context, id string, b schedule.Backfill) (int, error) {
+	return changeFor(ctx, s, func(m *scheduling.Scheduler, by state.Act) (int, error) {
 		b.By, b.Reason = by.By, by.Reason
-		n, err = m.Backfill(ctx, id, b)
-		return err
+		return m.Backfill(ctx, id, b)
 	})
-	return n, err
 }
 
 // Delete forgets a schedule and its events; its runs go on. A schedule that is applied under its id later is a new one.
 func (s Schedules) Delete(ctx context.Context, id string) error {
 	return s.changeStored(ctx, func(m *scheduling.Scheduler, _ state.Act) error { return m.Delete(ctx, id) })
+}
+
+// changeFor is changeStored of a call with an answer, which is not there if ctx is done first: the call may still write it then.
+func changeFor[T any](ctx context.Context, s Schedules, call func(*scheduling.Scheduler, state.Act) (T, error)) (T, error) {
+	var answer, none T
+	err := s.changeStored(ctx, func(m *scheduling.Scheduler, by state.Act) (err error) {
+		answer, err = call(m, by)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return answer, nil
 }
 
 // changeStored makes a call that changes schedules, until ctx is done.
@@ -126,12 +135,12 @@ func (s Schedules) checkUsable(ctx context.Context) error {
 	if s.engine.ctx.Err() != nil {
 		return ErrClosed
 	}
-	return ctx.Err()
+	return late.Cause(ctx)
 }
 
 // newScheduler returns the scheduler of an engine, without its schedules.
 func newScheduler(e *Engine) *scheduling.Scheduler {
-	return scheduling.New(scheduling.Options{Dir: e.dir, Path: e.path, Runs: scheduledRuns{e}, Alive: e.ctx, Logger: e.options.Logger, Metrics: e.metrics, Hook: e.hook})
+	return scheduling.New(scheduling.Options{Dir: e.dir, Path: e.path, Runs: scheduledRuns{e}, Alive: e.ctx, Late: &e.late, Logger: e.options.Logger, Metrics: e.metrics, Hook: e.hook})
 }
 
 // scheduledRuns are the runs of the engine as its scheduler sees them.
@@ -146,7 +155,20 @@ func (r scheduledRuns) StartKeeping(f scheduling.Start) error {
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer r.engine.runs.ReleaseAnswered(ctx, f.Run.ID, release)
+	err = f.DoBefore(func() error {
+		switch _, err := r.engine.dir.HeadUntil(ctx, f.Run.ID); {
+		case err == nil:
+			return ErrRunExists
+		case !errors.Is(err, ErrRunNotFound):
+			return closedError(err)
+		}
+		// The runs that are cancelled make room for this one, but for its bytes.
+		return cmp.Or(planning.CheckStart(b.Graph, m), r.engine.checkRoom(f.Run.Tenant, 0, 0))
+	})
+	if err != nil {
+		return err
+	}
 	b.Keep, b.Caller, m.ScheduledAt = f.Keep, f.Caller, f.Scheduled
 	if err := r.engine.runs.TraceStart(ctx, f.Run.ID, &m, b); err != nil {
 		return err

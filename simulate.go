@@ -90,10 +90,7 @@ type OfFork struct {
 
 // Simulate returns a copy, in memory, on which acts can be tried and tasks played. Errors: those of the origin, ErrClosed.
 func (e *Engine) Simulate(ctx context.Context, o Origin) (*Simulation, error) {
-	if err := e.checkUsable(ctx); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := e.checkCall(ctx); err != nil {
 		return nil, err
 	}
 	if o == nil || reflect.TypeOf(o).Kind() == reflect.Pointer {
@@ -217,6 +214,9 @@ func (simulatedServices) Put(context.Context, Task, io.Reader, string) (blob.Ref
 
 // Open implements TaskServices.
 func (s simulatedServices) Open(ctx context.Context, _ Task, ref blob.Ref) (io.ReadCloser, error) {
+	if ctx == nil {
+		return nil, errNoContext
+	}
 	return s.engine.OpenBlob(context.WithValue(ctx, playedKey{}, false), ref)
 }
 
@@ -288,7 +288,7 @@ func (o OfStart) simulateIn(ctx context.Context, e *Engine) (*Simulation, error)
 		return nil, err
 	}
 	defer release()
-	if err := ctx.Err(); err != nil {
+	if err := late.Cause(ctx); err != nil {
 		return nil, err
 	}
 	switch err := running.CheckStarted(ctx, e.dir, run, b); {

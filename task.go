@@ -17,7 +17,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/once"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
@@ -127,7 +129,8 @@ func (t Task) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
 }
 
 // Once is Engine.Once for a handler. With an empty key it is the task's EffectKey: f succeeds once over all attempts of the task, and
-// Purge of the run forgets the outcome. It keeps what it promises in every process; package worker says what a lost lease does.
+// Purge of the run forgets the outcome: a handler that goes on after that gets ErrRunNotFound. It keeps what it promises in every
+// process; package worker says what a lost lease does.
 func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
 	return t.askedServices().Once(ctx, t, key, f)
 }
@@ -145,6 +148,9 @@ func (h servingHost) ReportWorker(key, name string) { h.engine.dispatcher.NoteWo
 func (h servingHost) TenantConcurrency(tenant string) int {
 	return tenantLimitOf(h.engine.options.Tenants, tenant).Concurrency
 }
+
+// ConfirmLog implements serving.Host.
+func (h servingHost) ConfirmLog(ctx context.Context) error { return h.engine.log.Until(ctx) }
 
 // engineServices are those of a task in the engine's process.
 type engineServices struct{ engine *Engine }
@@ -170,8 +176,12 @@ func (s engineServices) Open(ctx context.Context, _ Task, ref blob.Ref) (io.Read
 
 // Once implements TaskServices.
 func (s engineServices) Once(ctx context.Context, t Task, key string, f func(context.Context) (any, error)) (any, error) {
+	if err := s.engine.checkUsable(ctx); err != nil {
+		return nil, err
+	}
+	at, _ := taskkey.AttemptOf(string(t.Key))
+	at.Run = t.Run
 	if ctx.Value(tasklog.SourceKey{}) == nil { // it comes from a worker
-		at, _ := taskkey.AttemptOf(string(t.Key))
 		ctx = tasklog.With(ctx, tasklog.Place{
 			Run: string(t.Run), Workflow: t.Workflow, Node: string(t.Node), Task: t.Type, Token: int64(at.Token), Attempt: t.Attempt, Traceparent: t.Traceparent,
 		})
@@ -179,10 +189,7 @@ func (s engineServices) Once(ctx context.Context, t Task, key string, f func(con
 	if key != "" {
 		return s.engine.Once(ctx, key, f)
 	}
-	if err := s.engine.checkUsable(ctx); err != nil {
-		return nil, err
-	}
-	return s.engine.once.Do(ctx, onceKeyOf(t.Run)+value.Hash(t.EffectKey), f)
+	return s.engine.once.DoTask(ctx, at, t.EffectKey, f)
 }
 
 // A Result is an output with metadata about how it was made, which is kept on the task's event, and with artifacts: named blobs that
@@ -316,11 +323,13 @@ func (e *Engine) Heartbeat(ctx context.Context, key Key, details any) error {
 	if err != nil {
 		return err
 	}
-	defer release()
-	merged, details := e.dispatcher.MergeHeartbeat(a, details)
+	merged, send := e.dispatcher.MergeHeartbeat(a, dispatch.Details{Value: details, Unpin: release})
 	if !merged {
-		err = (&deed{engine: e, run: a.Run}).report(ctx, state.Heartbeat{Token: a.Token, Attempt: a.Number, Epoch: a.Epoch, Details: details})
-		e.dispatcher.HeartbeatSent(a, details, err)
+		if hold, err := e.blobs.PinReferences(context.WithoutCancel(ctx), send.Value); err == nil { // until it is answered
+			defer e.runs.ReleaseAnswered(ctx, a.Run, hold)
+		}
+		err = (&deed{engine: e, run: a.Run}).report(ctx, state.Heartbeat{Token: a.Token, Attempt: a.Number, Epoch: a.Epoch, Details: send.Value})
+		e.dispatcher.HeartbeatSent(a, send, err)
 	}
 	if err == nil {
 		e.stalls.NoteHeartbeat(a.Run)
@@ -349,13 +358,13 @@ func (e *Engine) Once(ctx context.Context, key string, f func(context.Context) (
 	if err := e.checkUsable(ctx); err != nil {
 		return nil, err
 	}
-	if key == "" || len(key) > maxOnceKey || !utf8.ValidString(key) || strings.HasPrefix(key, ownKeys) {
-		return nil, fmt.Errorf("%w: the key %.300q: use 1 to %d bytes of UTF-8 that do not begin with %s", ErrInvalid, key, maxOnceKey, ownKeys)
+	if key == "" || len(key) > maxOnceKey || !utf8.ValidString(key) || strings.HasPrefix(key, once.OwnKeys) {
+		return nil, fmt.Errorf("%w: the key %.300q: use 1 to %d bytes of UTF-8 that do not begin with %s", ErrInvalid, key, maxOnceKey, once.OwnKeys)
 	}
 	return e.once.Do(ctx, key, f)
 }
 
-// Forget forgets the outcome that Once keeps under a key. A key without one is no error; that of a schedule is ErrInvalid.
+// Forget forgets the outcome that Once, also of a Task, keeps under a key, if any. The key of a schedule is ErrInvalid.
 func (e *Engine) Forget(ctx context.Context, key string) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
@@ -366,7 +375,7 @@ func (e *Engine) Forget(ctx context.Context, key string) error {
 	return e.callUntil(ctx, func() error { return closedError(e.dir.ForgetOutcome(key)) })
 }
 
-// ForgetBefore forgets the outcomes that Once has kept since before an instant, and returns how many.
+// ForgetBefore forgets the outcomes that Once has kept under keys of the host since before an instant, and returns how many.
 func (e *Engine) ForgetBefore(ctx context.Context, before time.Time) (int, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return 0, err
@@ -381,9 +390,3 @@ func (e *Engine) ForgetBefore(ctx context.Context, before time.Time) (int, error
 	}
 	return n, nil
 }
-
-// ownKeys is how the keys begin that belong to tasks.
-const ownKeys = "pawl:"
-
-// onceKeyOf returns how the keys of a run's tasks begin.
-func onceKeyOf(run workflow.RunID) string { return ownKeys + value.Hash(string(run)) + ":" }

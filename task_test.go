@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -77,6 +78,44 @@ func TestHeartbeatsAreMerged(t *testing.T) {
 		require.Equal(t, map[string]any{"n": int64(2999)}, snap.Tokens[0].Details)
 		require.NoError(t, e.Complete(t.Context(), task.Key, nil))
 		require.ErrorIs(t, task.Heartbeat(t.Context(), nil), pawl.ErrStale)
+	})
+}
+
+// The blobs of merged details are there until the run has the details, or others come in their place, or none is wanted any more.
+func TestMergedHeartbeatsKeepTheirBlobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, tasks := pendingTask(t, t.TempDir(), "name: one\nstart: w\nnodes: [{id: w, task: w}]\n")
+		task := <-tasks
+		beat := func(texts ...string) {
+			var refs []blob.Ref
+			for _, text := range texts {
+				refs = append(refs, must(e.PutBlob(t.Context(), strings.NewReader(text), "")))
+			}
+			passTime(2 * time.Minute)
+			require.NoError(t, task.Heartbeat(t.Context(), nil))
+			for _, ref := range refs {
+				require.NoError(t, task.Heartbeat(t.Context(), map[string]any{"at": ref}))
+			}
+			require.NoError(t, task.Heartbeat(t.Context(), nil))
+		}
+		collect := func() pawl.Collected { return must(e.CollectBlobs(t.Context(), time.Minute)) }
+		beat("one", "second")
+		require.Equal(t, pawl.Collected{Blobs: 1, Bytes: 3}, collect())
+		passTime(time.Second)
+		require.Zero(t, collect())
+		snap, err := e.Inspect(t.Context(), "a")
+		require.NoError(t, err)
+		ref, err := blob.ParseRef(snap.Tokens[0].Details.(map[string]any)["at"])
+		require.NoError(t, err)
+		r, err := e.OpenBlob(t.Context(), ref)
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+
+		beat("last one")
+		require.Zero(t, collect())
+		require.NoError(t, e.Complete(t.Context(), task.Key, nil))
+		synctest.Wait()
+		require.Equal(t, pawl.Collected{Blobs: 1, Bytes: 8}, collect())
 	})
 }
 
@@ -500,6 +539,32 @@ func TestOnce(t *testing.T) {
 	})
 }
 
+// The outcome of a task's effect goes with its run: to forget old outcomes makes no effect of a run again.
+func TestForgetBeforeLeavesWhatTasksNeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"pay": func(ctx context.Context, task pawl.Task) (any, error) {
+			out, err := task.Once(ctx, "", func(context.Context) (any, error) { made++; return made, nil })
+			if err == nil && task.Attempt == 1 {
+				err = pawl.TaskError{Code: "busy", Retryable: true}
+			}
+			return out, err
+		}}})
+		d := define(t, `{name: w, start: a, nodes: [{id: a, task: pay, retry: {maxAttempts: 2, initialInterval: 1h}}]}`)
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
+		_, err := e.Once(t.Context(), "invoice/1", func(context.Context) (any, error) { return 1, nil })
+		require.NoError(t, err)
+		<-time.After(time.Minute)
+		n, err := e.ForgetBefore(t.Context(), time.Now())
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		out, err := e.Wait(t.Context(), "r")
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunCompleted, out.Status)
+		require.Equal(t, 1, made)
+	})
+}
+
 // A failure, a panic or an outcome that cannot be kept is not kept: the next
 // caller tries again. A caller that waits does not wait longer than its
 // context.
@@ -558,4 +623,170 @@ func TestTaskOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, out.Err())
 	require.EqualValues(t, 2, effects.Load())
+}
+
+// A handler that outlives its run keeps nothing for the next run of that id, whether the purge finds it before its effect or in
+// it; other purges and a cancelled run change nothing.
+func TestTaskOnceEndsWithItsRun(t *testing.T) {
+	for _, within := range []bool{false, true} {
+		t.Run(map[bool]string{false: "before", true: "within"}[within], func(t *testing.T) {
+			d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: t, input: {which: input.which}, output: {output.which: result}}]\n")
+			began, release, left := make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
+			e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"t": func(ctx context.Context, task pawl.Task) (any, error) {
+				which := task.Input.(map[string]any)["which"]
+				wait := func() {
+					if which == "first" {
+						began <- struct{}{}
+						<-release
+					}
+				}
+				if !within {
+					wait()
+				}
+				out, err := task.Once(context.WithoutCancel(ctx), "", func(context.Context) (any, error) {
+					if within {
+						wait()
+					}
+					return which, nil
+				})
+				if which == "first" {
+					left <- err
+				}
+				return out, err
+			}}})
+			defer close(release)
+			run := workflow.Run{ID: "same", Definition: d}
+			perform := func(run workflow.Run, input string) {
+				out, err := e.Run(t.Context(), run, map[string]any{"which": input})
+				require.NoError(t, err)
+				require.Equal(t, map[string]any{"which": input}, out.Output)
+			}
+			start := func() {
+				require.NoError(t, e.Start(t.Context(), run, map[string]any{"which": "first"}))
+				<-began
+				require.NoError(t, e.Cancel(t.Context(), run.ID, ""))
+				_, err := e.Wait(t.Context(), run.ID)
+				require.NoError(t, err)
+			}
+			start()
+			perform(workflow.Run{ID: "other", Definition: d}, "other")
+			require.NoError(t, e.Purge(t.Context(), "other"))
+			release <- struct{}{}
+			require.NoError(t, <-left)
+			require.NoError(t, e.Purge(t.Context(), run.ID))
+
+			start()
+			require.NoError(t, e.Purge(t.Context(), run.ID))
+			if within { // the next run has its turn when this one is done
+				release <- struct{}{}
+				require.ErrorIs(t, <-left, pawl.ErrRunNotFound)
+				perform(run, "second")
+				return
+			}
+			require.NoError(t, e.Start(t.Context(), run, map[string]any{"which": "first"}))
+			<-began
+			release <- struct{}{} // one of the two, which cannot be told apart but by their answers
+			one := <-left
+			release <- struct{}{}
+			other := <-left
+			require.True(t, errors.Is(one, pawl.ErrRunNotFound) != errors.Is(other, pawl.ErrRunNotFound), "%v, %v", one, other)
+			out, err := e.Wait(t.Context(), run.ID)
+			require.NoError(t, err)
+			require.Equal(t, map[string]any{"which": "first"}, out.Output)
+		})
+	}
+}
+
+// The same holds for a task that was sent again after a restart, whose attempt is of an earlier life of the engine. While its run is
+// there, other purges change nothing.
+func TestTaskOnceEndsWithItsRunAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: t, input: {which: input.which}, output: {output.which: result}}]\n")
+	began, release, left := make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
+	perform := func(ctx context.Context, task pawl.Task) (any, error) {
+		which := task.Input.(map[string]any)["which"]
+		once := func() (any, error) {
+			return task.Once(context.WithoutCancel(ctx), "", func(context.Context) (any, error) { return which, nil })
+		}
+		if which != "first" {
+			return once()
+		}
+		began <- struct{}{}
+		for range release {
+			_, err := once()
+			left <- err
+		}
+		return nil, nil
+	}
+	e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"t": func(ctx context.Context, _ pawl.Task) (any, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}})
+	require.NoError(t, err)
+	run := workflow.Run{ID: "same", Definition: d}
+	require.NoError(t, e.Start(t.Context(), run, map[string]any{"which": "first"}))
+	<-began
+	require.NoError(t, e.Close(t.Context()))
+
+	e = open(t, dir, pawl.Options{Executor: pawl.Handlers{"t": perform}})
+	defer close(release)
+	<-began
+	_, err = e.Run(t.Context(), workflow.Run{ID: "other", Definition: d}, map[string]any{"which": "other"})
+	require.NoError(t, err)
+	require.NoError(t, e.Purge(t.Context(), "other"))
+	release <- struct{}{}
+	require.NoError(t, <-left)
+	require.NoError(t, e.Cancel(t.Context(), "same", ""))
+	_, err = e.Wait(t.Context(), "same")
+	require.NoError(t, err)
+	require.NoError(t, e.Purge(t.Context(), "same"))
+	release <- struct{}{}
+	require.ErrorIs(t, <-left, pawl.ErrRunNotFound)
+	out, err := e.Run(t.Context(), run, map[string]any{"which": "second"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"which": "second"}, out.Output)
+	release <- struct{}{}
+	require.ErrorIs(t, <-left, pawl.ErrRunNotFound, "the outcome is another run's")
+}
+
+// The next run of the id may be a fork of a run that began before.
+func TestTaskOnceEndsBeforeAFork(t *testing.T) {
+	d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: t, input: {which: input.which}, output: {output.which: result}}]\n")
+	began, left := make(chan struct{}, 1), make(chan error, 2)
+	release := map[any]chan struct{}{"first": make(chan struct{}), "forked": make(chan struct{})}
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"t": func(ctx context.Context, task pawl.Task) (any, error) {
+		which := task.Input.(map[string]any)["which"]
+		began <- struct{}{}
+		if task.Run == "source" {
+			return nil, pawl.ErrPending
+		}
+		<-release[which]
+		out, err := task.Once(context.WithoutCancel(ctx), "", func(context.Context) (any, error) { return which, nil })
+		left <- err
+		return out, err
+	}}})
+	defer close(release["first"])
+	defer close(release["forked"])
+	for id, which := range map[workflow.RunID]string{"source": "forked", "same": "first"} {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: d}, map[string]any{"which": which}))
+		<-began
+	}
+	purge := func(id workflow.RunID) {
+		require.NoError(t, e.Cancel(t.Context(), id, ""))
+		_, err := e.Wait(t.Context(), id)
+		require.NoError(t, err)
+		require.NoError(t, e.Purge(t.Context(), id))
+	}
+	purge("same")
+	require.NoError(t, e.Fork(t.Context(), "source", "same", pawl.ForkOptions{}))
+	<-began
+	release["first"] <- struct{}{}
+	require.ErrorIs(t, <-left, pawl.ErrRunNotFound)
+	purge("source") // which does not concern the fork
+	release["forked"] <- struct{}{}
+	require.NoError(t, <-left)
+	out, err := e.Wait(t.Context(), "same")
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"which": "forked"}, out.Output)
 }

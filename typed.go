@@ -30,8 +30,9 @@ import (
 // absent; in a list or a map it needs a Go type with nil. An array takes its own length only. The tag enum:"a,b" of a field lists
 // its values, and doc:"..." describes it. [TaskFrom] has the task: its keys, its branch, Heartbeat, Once, Put.
 //
-// Open refuses types that cannot be encoded as JSON, such as a channel, see [Handlers.Check]. A function around the handler hides its
-// types from Check, CheckDefinition and WriteSchemas, while the input is decoded as strictly: wrap f, and apply Typed last.
+// Open refuses an In that takes no object, and types that JSON cannot represent, such as a channel or, in In, an embedded pointer to an
+// unexported struct, see [Handlers.Check]. A function around the handler hides its types from Check, CheckDefinition and WriteSchemas,
+// while the input is decoded as strictly: wrap f, and apply Typed last.
 //
 //go:noinline
 func Typed[In, Out any](f func(ctx context.Context, in In) (Out, error)) func(context.Context, Task) (any, error) {
@@ -87,7 +88,7 @@ const codeInvalidInput = "invalid_input"
 // handlerTypes are the types of a handler of Typed.
 type handlerTypes struct {
 	in, out *goschema.Schema
-	err     error // names their parts that cannot be encoded as JSON
+	err     error // why Check refuses them
 }
 
 func typesOf(in, out reflect.Type) *handlerTypes {
@@ -95,6 +96,9 @@ func typesOf(in, out reflect.Type) *handlerTypes {
 	var inErr, outErr error
 	t.in, inErr = goschema.OfInput(in)
 	t.out, outErr = goschema.OfOutput(out)
+	if inErr == nil && t.in.Type != "" && t.in.Type != "object" {
+		inErr = fmt.Errorf("input: %s is of type %s, and the input of a node is an object", in, t.in.Type)
+	}
 	t.err = errors.Join(inErr, outErr)
 	return t
 }
@@ -131,8 +135,8 @@ func typesOfHandler(f func(context.Context, Task) (any, error)) *handlerTypes {
 	return asked.types
 }
 
-// Check fails with ErrInvalid if a name is empty, a function is nil, or the types of a handler of [Typed] have parts that cannot be encoded as
-// JSON: it names them all. Open calls it, and so do the workers of package worker.
+// Check fails with ErrInvalid if a name is empty, a function is nil, or a handler of [Typed] takes no object, or has types with parts that cannot
+// be encoded as JSON: it names them all. Open calls it, and so do the workers of package worker.
 func (h Handlers) Check() error {
 	var all []error
 	for _, name := range slices.Sorted(maps.Keys(h)) {

@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -100,6 +101,39 @@ func TestTypesThatJSONCannotSay(t *testing.T) {
 	output, err := h["in"](t.Context(), pawl.Task{})
 	require.True(t, output == nil && pawl.IsPermanent(err))
 }
+
+// A handler of Typed takes an object, as the input of a node is one: a type that cannot be read from an object is refused.
+func TestTypedHandlersTakeObjects(t *testing.T) {
+	for name, tt := range map[string]struct {
+		handler func(context.Context, pawl.Task) (any, error)
+		refused string
+	}{
+		"text":    {pawl.Typed(takeInput[string]), "input: string is of type string, and the input of a node is an object"},
+		"pointer": {pawl.Typed(takeInput[*int]), "input: *int is of type integer, and the input of a node is an object"},
+		"list":    {pawl.Typed(takeInput[[]string]), "input: []string is of type array, and the input of a node is an object"},
+		"any":     {pawl.Typed(takeInput[any]), ""},
+		"raw":     {pawl.Typed(takeInput[json.RawMessage]), ""},
+		"map":     {pawl.Typed(takeInput[map[string]int]), ""},
+		"struct":  {pawl.Typed(takeInput[*greeting]), ""},
+		"reads":   {pawl.Typed(takeInput[readsItself]), ""},
+	} {
+		err := pawl.Handlers{name: tt.handler}.Check()
+		if tt.refused == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+		require.ErrorContains(t, err, tt.refused)
+	}
+}
+
+func takeInput[In any](context.Context, In) (int, error) { return 0, nil }
+
+// A readsItself is a list in Go, and any JSON.
+type readsItself []string
+
+// UnmarshalJSON takes all.
+func (*readsItself) UnmarshalJSON([]byte) error { return nil }
 
 const misfit = `
 name: misfit

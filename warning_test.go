@@ -271,6 +271,27 @@ func TestPlacesOfWarnings(t *testing.T) {
 	}
 }
 
+// Bounds that are lowered hold for definitions that the engine has to compile; a trial of Publish says what Publish would.
+func TestLoweredBounds(t *testing.T) {
+	dir, text := t.TempDir(), fmt.Sprintf(waiter, 1)
+	e := open(t, dir, pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, text)}, nil))
+	require.NoError(t, e.Close(t.Context()))
+	e = open(t, dir, pawl.Options{Bounds: workflow.Bounds{Bytes: 10}})
+	other := fmt.Sprintf(waiter, 2)
+	_, _, tried := e.DryRunPublish(t.Context(), define(t, other))
+	_, published := e.Publish(t.Context(), define(t, other))
+	for _, err := range []error{tried, published} {
+		require.ErrorAs(t, err, new(*workflow.DefinitionError))
+	}
+	require.NoError(t, e.Pause(t.Context(), "r")) // the engine loads the run, and has its definition then
+	_, _, err := e.DryRunPublish(t.Context(), define(t, text))
+	require.NoError(t, err)
+	_, err = e.Publish(t.Context(), define(t, text))
+	require.NoError(t, err)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, text)}, nil), "the same again")
+}
+
 // A definition that the caller has compiled is started as it is, as another run with the same definition inline, and by its name.
 func TestStartOfACompiledDefinition(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})

@@ -70,9 +70,8 @@ func (f *headFilter) Takes(h *store.Head) bool {
 		strings.HasPrefix(string(h.Run), f.Prefix) && (len(f.Status) == 0 || slices.Contains(f.Status, h.Status))
 }
 
-// Watch yields the state of every run that fits the filter after each of its commits, until ctx
-// is done or the engine closes. The first change says Lost: a program that shows runs lists
-// them then, and keeps the list up to date with the changes that follow.
+// Watch yields the state of every run that fits the filter after each of its commits, until ctx is done or the engine closes. The
+// first change says Lost: a program that shows runs lists them then, and keeps the list up to date with the changes that follow.
 //
 //	for change, err := range engine.Watch(ctx, pawl.WatchFilter{}) {
 //		if err != nil {

@@ -437,6 +437,27 @@ func TestHTTPStatus(t *testing.T) {
 	}
 }
 
+// A watcher that is slow is told that a run was purged also if a run that does not fit has its id by then, whatever the filter can say of it
+// beforehand.
+func TestWatchTellsOfAPurge(t *testing.T) {
+	for _, f := range []pawl.WatchFilter{{}, {Workflow: "one"}, {Where: `workflow == "one"`}, {Where: `workflow == "one" || tenant == "b"`}} {
+		e := open(t, t.TempDir(), pawl.Options{})
+		run := func(id, name string) {
+			_, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(id), Definition: define(t, "name: "+name+"\nstart: a\nnodes: [{id: a}]")}, nil)
+			require.NoError(t, err)
+		}
+		run("r", "one")
+		next, stop := watching(t, t.Context(), e, f)
+		require.NoError(t, e.Purge(t.Context(), "r"))
+		run("r", "two")
+		run("last", "one")
+		c, err := next()
+		require.NoError(t, err)
+		require.Equal(t, []any{workflow.RunID("r"), "one", true}, []any{c.Run, c.Workflow, c.Purged}, "%+v", f)
+		stop()
+	}
+}
+
 // A watch gives others their turn after each change for which its condition was evaluated, as a list does for each run.
 func TestConditionsOfWatchesStepBack(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})

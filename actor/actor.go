@@ -29,7 +29,7 @@ type Store interface {
 	// durable before. Told are the events of the records.
 	Commit(s *state.State, records []decision.Record, blobs []decision.Blob, told []decision.Told) error
 	// Flush writes the run's file up to what is committed, in the background, and
-	// calls done when the file is durable, or when it could not be written: the
+	// calls done when the file is durable or is held back, behind which it is written, or when it could not be: the
 	// records then stay in the log.
 	Flush(ch state.Changes, told [][]decision.Told, done func(error))
 	// Unflushed returns how many committed records the file does not hold, and their bytes. Records of a flush that
@@ -87,13 +87,14 @@ const maxMailbox = 1 << 16
 // Errors that an actor answers with, besides those of package planning.
 var (
 	// ErrUnknown says that a commit failed: the message may or may not have
-	// been taken. Sending it again is safe.
+	// been taken.
 	ErrUnknown = state.ErrUnknown
 	// ErrNotTaken is wrapped by what a Commit returns that has certainly written nothing, and never will.
 	ErrNotTaken = errors.New("nothing was committed")
 	// ErrBusy says that the run's mailbox stayed full until the caller gave up.
 	ErrBusy = errors.New("busy")
-	// ErrStopped says that the engine is closing.
+	// ErrStopped says that this actor takes no message: the engine closes, or the actor has ended by itself, and a new one takes what is
+	// asked again. Look answers it also for a run that has not begun.
 	ErrStopped = errors.New("the engine is closed")
 )
 
@@ -137,8 +138,8 @@ type Actor struct {
 
 	// Both let the actor leave: the first without a file that is up to date, which the log makes up for, the second
 	// once it has flushed.
-	unflushable bool // a flush failed in this life
-	rested      bool // nothing has come for as long as Options.Idle
+	failed *flush // the last flush, if that has failed
+	rested bool   // nothing has come for as long as Options.Idle
 
 	commitPause time.Duration // before the next alarm, while commits fail
 	metered     time.Time     // the alarm that metrics know of
@@ -356,7 +357,7 @@ func (a *Actor) Nudge() {
 // must not meet a flush of this one; of a run that has ended it waits for the file, and commits nothing.
 func (a *Actor) mayLeave() bool {
 	a.flushIfDue(true)
-	return a.flush == nil && (a.fresh || a.unflushable) && a.outbox.Leave(a)
+	return a.flush == nil && (a.fresh || a.failed != nil) && a.outbox.Leave(a)
 }
 
 // activateRun loads the run, sends again what it waits for and sets its alarm. Memory is a cache: this is both how a
@@ -438,8 +439,8 @@ func (a *Actor) meterAlarm(at time.Time) {
 
 // Look calls at with the committed state of the run and the sequence of its last record, between two turns: at returns
 // soon, changes nothing, and keeps only what does not change, such as tokens and groups. Like Ask it may be called only
-// while the outbox would not let the actor leave. Errors: ErrStopped, the cause of ctx. Overview uses it: what is asked
-// of an active run is in memory, and need not be read from files.
+// while the outbox would not let the actor leave. Errors: ErrStopped, also for a run that has not begun; the cause of
+// ctx. Overview uses it: what is asked of an active run is in memory, and need not be read from files.
 func (a *Actor) Look(ctx context.Context, at func(s *state.State, seq int64)) error {
 	if a.turn == nil || at == nil {
 		return errUnfit
@@ -453,14 +454,14 @@ func (a *Actor) Look(ctx context.Context, at func(s *state.State, seq int64)) er
 	}
 	seen := false
 	a.lendTurn(func() error {
-		if a.broken != nil {
+		if a.broken != nil || a.state.Status == workflow.RunCreated {
 			return a.broken
 		}
 		at(a.state, a.seq)
 		seen = true
 		return nil
 	})
-	if !seen { // at has panicked, or the turn before it
+	if !seen { // at has panicked, or the turn before it, or the run has not begun
 		return ErrStopped
 	}
 	return nil

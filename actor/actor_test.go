@@ -77,7 +77,9 @@ func (d *disk) Commit(_ *state.State, records []decision.Record, _ []decision.Bl
 
 func (d *disk) Flush(_ state.Changes, told [][]decision.Told, done func(error)) {
 	d.mu.Lock()
-	d.unflushed, d.flushes, d.flushed = 0, d.flushes+1, append(d.flushed, decision.EventsOf(slices.Concat(told...))...)
+	if d.flushes++; d.fileError == nil {
+		d.unflushed, d.flushed = 0, append(d.flushed, decision.EventsOf(slices.Concat(told...))...)
+	}
 	d.mu.Unlock()
 	done(d.fileError)
 }
@@ -85,7 +87,7 @@ func (d *disk) Flush(_ state.Changes, told [][]decision.Told, done func(error)) 
 func (d *disk) Unflushed() (int, int64, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.unflushed, 0, false
+	return d.unflushed, int64(d.unflushed), false
 }
 
 func (d *disk) Bytes() int64 {
@@ -539,6 +541,36 @@ func TestARunThatGrowsBeyondItsBytes(t *testing.T) {
 	})
 }
 
+// A run that never rests has its file written also after that has failed: with twice as many records, and then as usual.
+func TestAFileIsWrittenAfterOneThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{graph: graph(t, fanout), fault: func() string { return "" }, fileError: errCrash}
+		o := &office{perform: func(actor.Dispatch) {}, stays: true}
+		a := actor.New("r", d, o, options())
+		ctx, stop := context.WithCancel(t.Context())
+		go a.Run(ctx)
+		require.NoError(t, a.Ask(ctx, state.Start{}))
+		flushesAfter := func(records int) int {
+			for range records / 2 {
+				require.NoError(t, a.Ask(ctx, state.Pause{}))
+				require.NoError(t, a.Ask(ctx, state.Resume{}))
+			}
+			synctest.Wait()
+			_, flushes := d.counts()
+			return flushes
+		}
+		require.Equal(t, 1, flushesAfter(6))
+		require.Equal(t, 2, flushesAfter(4))
+		d.mu.Lock()
+		d.fileError = nil
+		d.mu.Unlock()
+		require.Equal(t, 3, flushesAfter(8))
+		require.Equal(t, 4, flushesAfter(20))
+		stop()
+		<-a.Done()
+	})
+}
+
 // A file that cannot be written costs the run nothing: it goes on from the log.
 func TestAFileThatCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -559,12 +591,12 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 		require.NoError(t, a.Ask(t.Context(), state.Start{}))
 		<-a.Done()
 		require.Equal(t, workflow.RunCompleted, o.outcome.Status)
-		require.Equal(t, 1, faults)
+		require.Equal(t, d.flushes, faults)
+		require.Less(t, d.flushes, 8, "each with twice as much, and one at the end")
 		require.Equal(t, "r", string(told.Run))
 		require.Equal(t, d.graph.Definition.Name, told.Workflow)
 		require.NotZero(t, told.Seq)
 		require.LessOrEqual(t, told.Seq, int64(len(d.records)))
-		require.Equal(t, 1, d.flushes)
 	})
 }
 

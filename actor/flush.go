@@ -15,12 +15,16 @@ const roomyFactor = 4
 // time, so enough is as much as all that was flushed before: the cost of flushing stays in proportion to the length
 // of the run, up to as much as one run may keep in memory. The log has the committed records, and a load takes them
 // from there: a flush only shortens the next load, and frees the log. So nobody waits for it, and while one is
-// under way no other begins.
+// under way no other begins. After one that has failed the next comes with twice as much, or when the run has ended: a
+// run that leaves does not wait for it.
 func (a *Actor) flushIfDue(now bool) {
-	if a.flush != nil || a.fresh || a.unflushable {
+	if a.flush != nil || a.fresh {
 		return
 	}
 	records, bytes, roomy := a.store.Unflushed()
+	if f := a.failed; f != nil && !a.state.Status.Final() && (now || records < 2*f.records && bytes < 2*f.bytes) {
+		return
+	}
 	enough := min(max(a.options.FlushBytes, a.flushedBytes), maxUnflushed)
 	if roomy {
 		enough = max(enough, roomyFactor*a.options.FlushBytes)
@@ -42,7 +46,7 @@ func (a *Actor) flushIfDue(now bool) {
 		})
 		return
 	}
-	f := &flush{done: make(chan struct{})}
+	f := &flush{records: records, bytes: bytes, done: make(chan struct{})}
 	a.flush = f
 	// The changes are rows that nobody modifies: the actor goes on with its state while they are written.
 	a.store.Flush(a.state.TakeChanges(), events, func(err error) {
@@ -54,8 +58,10 @@ func (a *Actor) flushIfDue(now bool) {
 
 // A flush is one that is under way. err is set when done is closed.
 type flush struct {
-	done chan struct{}
-	err  error
+	records int
+	bytes   int64
+	done    chan struct{}
+	err     error
 }
 
 // flushAndStop flushes what is committed, so that the next activation is quick. Nothing depends on it.
@@ -66,7 +72,7 @@ func (a *Actor) flushAndStop() error {
 }
 
 // noteFlush notes how a flush went, if one has ended. Records that could not be flushed stay in the log; the state is
-// loaded again, since it no longer knows what its file lacks, and flushing is left to a later life.
+// loaded again, since it no longer knows what its file lacks.
 func (a *Actor) noteFlush() error {
 	if a.flush == nil {
 		return nil
@@ -91,8 +97,10 @@ func (a *Actor) awaitFlush() (ok bool) {
 	}
 	a.flush = nil
 	<-f.done
+	a.failed = nil
 	if f.err != nil {
-		a.unflushable = true
+		a.failed = f
+		a.flushedRecords, a.flushedBytes = a.flushedRecords-f.records, a.flushedBytes-f.bytes
 		a.options.Fault(a.currentPlace(), fmt.Errorf("file the run: %w", f.err))
 	}
 	return f.err == nil

@@ -38,10 +38,17 @@ func TestPendingMessagesAreNotOvertaken(t *testing.T) {
 			require.NoError(t, err)
 			return pending
 		}
-		require.NoError(t, a.Look(t.Context(), func(*state.State, int64) { require.True(t, signal("one")) }))
-		require.True(t, signal("two"), "it would be before one")
-		require.Equal(t, "one", <-answers)
-		require.Equal(t, "two", <-answers)
+		for range 100 { // the actor may have its turn before this goroutine goes on
+			require.NoError(t, a.Look(t.Context(), func(*state.State, int64) { require.True(t, signal("one")) }))
+			pending := signal("two")
+			require.True(t, pending || len(answers) == 1, "it would be before one")
+			require.Equal(t, "one", <-answers)
+			if pending {
+				require.Equal(t, "two", <-answers)
+				return
+			}
+		}
+		t.Error("one was never pending")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -321,11 +322,6 @@ func (a *Actor) suspendRun(cause string) error {
 // firstLine returns the text of an error without the stack that follows in that of a panic: callers and the journal
 // get only this much.
 func firstLine(err error) string {
-	text := err.Error()
-	for i := range text {
-		if text[i] == '\n' {
-			return text[:i]
-		}
-	}
-	return text
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/strict"
 	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/workflow"
@@ -178,8 +179,19 @@ func actPerforms(v acts.Verb) func(*call) error {
 		if err := c.signAct(&o.By, o.Reason); err != nil {
 			return err
 		}
+		if err := checkBase(o.Act); err != nil {
+			return err
+		}
 		return c.replyToAct(o)
 	}
+}
+
+// checkBase refuses a patch of one run that does not say for which revision it is. The engine would answer that another patch came first.
+func checkBase(a pawl.Act) error {
+	if p, ok := a.(pawl.Patch); ok && p.Base == 0 {
+		return invalidf("base must be the revision that the patch is for, which is 1 or more")
+	}
+	return nil
 }
 
 // anyToken stands in a path for the token at the node that the query names, since the name of a node may be a number.
@@ -257,6 +269,12 @@ func unknownIfLate(err error) error {
 		return unknownOutcome(err)
 	}
 	return err
+}
+
+// unknownWhenDone returns the error of a look at what was done: no code of its own, as a caller would take it for a refusal.
+func unknownWhenDone(err error) error {
+	row := refusal.Of(pawl.ErrUnknown)
+	return &Error{Status: row.Status, Code: row.Code, Message: unknownOutcome(err).Error(), cause: err}
 }
 
 // replyToAct does an act, or tries it where the query says dryRun. A dry run takes View and Values besides the right to act, since its
@@ -422,7 +440,10 @@ func (c *call) tryActs() error {
 	}
 	acts := make([]*Operation, len(q.Acts))
 	for i, raw := range q.Acts {
-		if acts[i], err = decodeAct(raw, ""); err != nil {
+		if acts[i], err = decodeAct(raw, ""); err == nil {
+			err = checkBase(acts[i].Act)
+		}
+		if err != nil {
 			return placeRefusal(i, len(acts), err)
 		}
 	}

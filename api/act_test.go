@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,14 +11,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/store/logtest"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -229,6 +234,8 @@ func TestRefusedActs(t *testing.T) {
 		{"POST", "/v1/runs/order-1/signals", signed(`"name": "go", "ttl": "soon"`), 400, "invalid_request"},
 		{"POST", "/v1/runs/order-1/patches", signed(`"base": 7, "ops": [{"op": "remove", "path": "/nodes/ship"}]`), 409, "conflict"},
 		{"POST", "/v1/runs/order-1/patches", signed(`"base": 1, "ops": []`), 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/patches", signed(`"ops": [{"op": "remove", "path": "/nodes/ship"}]`), 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/patches", signed(`"base": 0, "ops": [{"op": "remove", "path": "/nodes/ship"}]`), 400, "invalid_request"},
 		{"PUT", "/v1/runs/x", `{"workflow": "none"}`, 404, "not_published"},
 		{"PUT", "/v1/runs/x", `{}`, 400, "invalid_request"},
 		{"PUT", "/v1/runs/x", `{"definition": {"name": 1}}`, 400, "invalid_request"},
@@ -238,6 +245,7 @@ func TestRefusedActs(t *testing.T) {
 		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "dance"}]}`, 400, "invalid_request"},
 		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "elapse", "elapse": "-1s"}]}`, 400, "invalid_request"},
 		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "vote", "node": "approve"}]}`, 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "patch", "ops": [{"op": "remove", "path": "/nodes/ship"}]}]}`, 400, "invalid_request"},
 		{"POST", "/v1/runs/order-1/cancel", `{"by": "` + strings.Repeat("x", 16<<20) + `"}`, 413, "too_large"},
 	} {
 		status, body := send(t, h, c.method, c.path, c.body)
@@ -295,6 +303,34 @@ func TestRightsToAct(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, w.Code)
 }
 
+// A definition is published from YAML where the Content-Type says that it is, and warnings have their places in that text.
+func TestPublishYAML(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	h := everything(e)
+	put := func(kind, text string) (int, string) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://localhost/v1/definitions/y/1", strings.NewReader(text))
+		r.Header.Set("Content-Type", kind)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	const text = "name: y\nstart: a\nnodes:\n  - {id: a}\n  - {id: z}\n"
+	for _, kind := range []string{"application/yaml", "application/x-yaml", "text/yaml; charset=utf-8", "text/x-yaml"} {
+		status, body := put(kind, text)
+		require.Equal(t, http.StatusOK, status, body)
+		require.Contains(t, body, "line 5:5: warning", kind)
+	}
+	for _, kind := range []string{"", "application/json", "text/plain", "/"} {
+		status, _ := put(kind, text)
+		require.Equal(t, http.StatusBadRequest, status, kind)
+	}
+	status, body := put("application/yaml", "name: y\nstart: a\nnodes: [{id: a}]\n---\nname: y\n")
+	require.Equal(t, http.StatusBadRequest, status, body)
+	d, err := e.Published(t.Context(), "y", 1)
+	require.NoError(t, err)
+	require.Len(t, d.Nodes, 2)
+}
+
 // A publication that is tried says what would come of it, and publishes nothing.
 func TestDryRunOfAPublication(t *testing.T) {
 	_, dir := openEngine(t, pawl.Options{Socket: api.Local})
@@ -302,21 +338,78 @@ func TestDryRunOfAPublication(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	ctx := t.Context()
-	tried := api.PublishReport{Name: "order", Version: 1, Warnings: []string{}, DryRun: true}
+	odd := strings.Replace(order, "transitions:", "  - {id: lonely, task: quote}\ntransitions:", 1)
+	var tried api.PublishReport
 	for range 2 {
-		seen, err := c.DryRunPublish(ctx, parse(t, order))
+		tried, err = c.DryRunPublish(ctx, parse(t, odd))
 		require.NoError(t, err)
-		seen.Warnings = []string{}
-		require.Equal(t, tried, seen, "nothing was published by the first")
+		require.Equal(t, api.PublishReport{Name: "order", Version: 1, Warnings: tried.Warnings, DryRun: true}, tried, "nothing was published by the first")
 	}
-	require.NoError(t, c.Publish(ctx, parse(t, order)))
-	seen, err := c.DryRunPublish(ctx, parse(t, order))
+	require.Contains(t, strings.Join(tried.Warnings, " "), "lonely")
+	made, err := c.Publish(ctx, parse(t, odd))
+	require.NoError(t, err)
+	require.Equal(t, api.PublishReport{Name: "order", Version: 1, Warnings: tried.Warnings}, made)
+	seen, err := c.DryRunPublish(ctx, parse(t, odd))
 	require.NoError(t, err)
 	require.True(t, seen.Known)
 	_, err = c.DryRunPublish(ctx, parse(t, "name: order\nstart: other\nnodes: [{id: other}]\n"))
 	require.ErrorIs(t, err, pawl.ErrPublished)
 	_, err = c.DryRunPublish(ctx, nil)
 	require.ErrorIs(t, err, pawl.ErrInvalid)
+}
+
+// A publication goes on when its caller has left. Where the log does not answer in time, nobody knows whether it is published.
+func TestPublishOutlivesItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stores [2]*blob.Files
+		for i := range stores {
+			files, err := blob.OpenFiles(t.TempDir(), blob.Options{})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, files.Close()) })
+			stores[i] = files
+		}
+		var silent atomic.Bool
+		log := new(logtest.Memory).Writer(func(string) logtest.Fault {
+			if silent.Load() {
+				return logtest.Refused
+			}
+			return logtest.None
+		})
+		e, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "data"), pawl.Options{
+			Durability: pawl.ProcessCrash, Blobs: stores[0], Remote: pawl.RemoteOptions{Log: log, Bases: stores[1], Rebase: time.Minute},
+		})
+		require.NoError(t, err)
+		h := api.Handler(e, api.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "ann", api.All, nil }})
+		publish := func(ctx context.Context, version int) chan *httptest.ResponseRecorder {
+			path, text := fmt.Sprint("/v1/definitions/a/", version), fmt.Sprintf(`{"name": "a", "version": %d, "start": "a", "nodes": [{"id": "a"}]}`, version)
+			r := httptest.NewRequestWithContext(ctx, http.MethodPut, "http://localhost"+path, strings.NewReader(text))
+			r.Header.Set("Content-Type", "application/json")
+			answered := make(chan *httptest.ResponseRecorder, 1)
+			go func() {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				answered <- w
+			}()
+			return answered
+		}
+		silent.Store(true)
+		ctx, leave := context.WithCancel(t.Context())
+		answered := publish(ctx, 1)
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		require.Empty(t, answered)
+		silent.Store(false)
+		w := <-answered
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+
+		silent.Store(true)
+		w = <-publish(t.Context(), 2)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), `"code":"unknown_outcome"`)
+		silent.Store(false)
+		require.NoError(t, e.Close(t.Context()))
+	})
 }
 
 // Over the socket a client starts, tries, acts and compares.
@@ -326,7 +419,8 @@ func TestActOverTheSocket(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	ctx := t.Context()
-	require.NoError(t, c.Publish(ctx, parse(t, order)))
+	_, err = c.Publish(ctx, parse(t, order))
+	require.NoError(t, err)
 	about := map[string]string{"customer": "7", "odd": "a=b, &"}
 	for _, id := range []workflow.RunID{"order-1", "order-2"} {
 		s, err := c.Start(ctx, id, api.Start{Workflow: "order", Input: json.RawMessage(`{"item": "` + string(id) + `"}`), By: "ann", Reason: "a customer", Labels: about})

@@ -36,7 +36,7 @@ type BackupReport struct {
 // fields, so that followFrames sends a report only if it differs from the last one.
 type FollowReport struct {
 	At      time.Time `json:"at,omitzero"`   // the copy has everything up to this moment
-	Waiting int       `json:"waiting"`       // transactions that the copy lacks
+	Waiting int       `json:"waiting"`       // transactions that the log of the copy lacks
 	Base    time.Time `json:"base,omitzero"` // when its last base was made; zero without a base yet
 	Failure string    `json:"failure,omitzero"`
 }
@@ -102,10 +102,9 @@ func (c *call) followInto() error {
 	return c.streamFrames(func(ctx context.Context) iter.Seq2[frame, error] { return c.followFrames(ctx, o) })
 }
 
-// followFrames follows while somebody listens, and yields how far the copy is. Reports come from
-// the goroutine that copies, faster than a slow caller reads them: only the last one is kept, and a
-// channel of one place says that there is one, so that copying never waits for the stream. err is
-// read only after ended is closed.
+// followFrames follows while somebody listens, and yields how far the copy is. Reports come from the goroutine that copies,
+// faster than a slow caller reads them: only the last one is kept, and a channel of one place says that there is one, so that
+// copying never waits for the stream. err is read only after ended is closed.
 func (c *call) followFrames(ctx context.Context, o pawl.FollowOptions) iter.Seq2[frame, error] {
 	return func(yield func(frame, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -125,32 +124,40 @@ func (c *call) followFrames(ctx context.Context, o pawl.FollowOptions) iter.Seq2
 			defer close(ended)
 			err = c.engine.Follow(ctx, o)
 		}()
-		for told := (FollowReport{Waiting: -1}); ; {
+		for told, over := (FollowReport{Waiting: -1}), false; !over; {
 			select {
 			case <-more:
-				r := last.Load()
-				now := FollowReport{At: r.At, Waiting: r.Waiting, Base: r.Base}
-				if r.Err != nil {
-					now.Failure = r.Err.Error()
-				}
-				if now == told {
-					continue
-				}
-				if told = now; !yield(frame{body: now}, nil) {
-					// The copy must not go on when nobody holds the stream, and its end is awaited,
-					// so that the caller may start another one at once.
-					stop()
-					<-ended // nobody listens any more
-					return
-				}
-			case <-ended:
-				if err != nil && !errors.Is(err, context.Canceled) {
-					yield(frame{}, err)
-				}
+			case <-ended: // the last report may have come meanwhile
+				over = true
+			}
+			now := showFollow(last.Load(), told)
+			if now == told {
+				continue
+			}
+			if told = now; !yield(frame{body: now}, nil) {
+				// The copy must not go on when nobody holds the stream, and its end is awaited,
+				// so that the caller may start another one at once.
+				stop()
+				<-ended // nobody listens any more
 				return
 			}
 		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			yield(frame{}, err)
+		}
 	}
+}
+
+// showFollow returns how far a copy is by its last report, or told if there is none.
+func showFollow(r *pawl.FollowReport, told FollowReport) FollowReport {
+	if r == nil {
+		return told
+	}
+	now := FollowReport{At: r.At, Waiting: r.Waiting, Base: r.Base}
+	if r.Err != nil {
+		now.Failure = r.Err.Error()
+	}
+	return now
 }
 
 // Backup makes a copy of the engine directory, as Engine.Backup does, on the machine of the engine.
@@ -166,8 +173,7 @@ func (c *Client) Follow(ctx context.Context, b Backup) iter.Seq2[FollowReport, e
 	return listStream[FollowReport](ctx, c, &question{method: http.MethodPost, path: "/v1/follow", body: b})
 }
 
-// A Purge says who forgets a run that has ended, and why. The engine keeps no record of that, but
-// writes a line to its Logger.
+// A Purge says who forgets a run that has ended, and why. The engine keeps no record of that, but writes a line to its Logger.
 type Purge struct {
 	By     string `json:"by,omitzero"` // who purges the run; may be left out where the host says who that is
 	Reason string `json:"reason"`
@@ -181,8 +187,7 @@ type PurgeReport struct {
 	Bytes   int64          `json:"bytes"`   // size of their files
 }
 
-// purgeRun forgets a run that has ended. The dry run comes first in both cases: afterwards nobody
-// could say how much there was.
+// purgeRun forgets a run that has ended. The dry run comes first in both cases: afterwards nobody could say how much there was.
 func (c *call) purgeRun() error {
 	text, err := c.readBody(smallBody)
 	if err != nil {

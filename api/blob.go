@@ -3,10 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"hash"
 	"io"
 	"math"
 	"net/http"
@@ -16,10 +13,11 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/crowd"
+	"github.com/pawl-run/pawl/internal/keeping"
 )
 
 const (
-	blobTime    = time.Hour // for the body of a blob
+	blobTime    = time.Hour // for the body of a blob, and for a part of an answer on the socket
 	defaultBlob = 1 << 30   // bytes that Options.MaxBlob allows by default
 
 	typeBytes = "application/octet-stream"
@@ -107,7 +105,7 @@ func (c *call) sendBlob() error {
 	if c.r.Method == http.MethodHead {
 		return nil
 	}
-	if _, err := io.Copy(crowd.TimedWriter{ResponseWriter: c.w, Within: writeTime}, content); err != nil {
+	if _, err := io.Copy(crowd.TimedWriter{ResponseWriter: c.w, Within: c.partTime()}, content); err != nil {
 		panic(http.ErrAbortHandler) // so that the caller does not take it for the whole
 	}
 	return nil
@@ -138,23 +136,5 @@ func (c *Client) OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, err
 	if err != nil {
 		return nil, err
 	}
-	return &checkedBlob{ReadCloser: a.Body, hash: ref.Hash, sum: sha256.New()}, nil
-}
-
-// A checkedBlob fails at its end if its content is not that of its hash. A proxy that speaks HTTP/1.0 may pass on an answer that broke as if it
-// were whole.
-type checkedBlob struct {
-	io.ReadCloser
-	hash string
-	sum  hash.Hash
-}
-
-// Read implements io.Reader.
-func (b *checkedBlob) Read(to []byte) (int, error) {
-	n, err := b.ReadCloser.Read(to)
-	_, _ = b.sum.Write(to[:n]) // it cannot fail
-	if err == io.EOF && "sha256:"+hex.EncodeToString(b.sum.Sum(nil)) != b.hash {
-		err = &blob.Error{Hash: b.hash, Err: blob.ErrDamaged, Detail: "the content that came has another hash"}
-	}
-	return n, err
+	return keeping.CheckContent(ref.Hash, a.Body), nil
 }

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -136,6 +137,39 @@ func TestBlobsOfAClient(t *testing.T) {
 	require.NoError(t, errors.Join(err, f.Close()))
 	_, err = read()
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// An export that cannot be ended tells why, in this process and over a connection, and nothing of that is in the text.
+func TestExportOfLostBlobs(t *testing.T) {
+	e, dir := openEngine(t, pawl.Options{})
+	server := httptest.NewServer(everything(e))
+	t.Cleanup(server.Close)
+	c := api.NewClient(server.URL, server.Client())
+	defer c.Close()
+	ref, err := e.PutBlob(t.Context(), strings.NewReader(strings.Repeat("pawl", 1<<20)), "")
+	require.NoError(t, err)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: parse(t, order)}, map[string]any{"file": ref}))
+	digits := strings.TrimPrefix(ref.Hash, "sha256:")
+	file := filepath.Join(dir, "blobs", digits[:2], digits[2:])
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte("PAWL"), 3<<20)
+	require.NoError(t, errors.Join(err, f.Close()))
+	for _, lost := range []error{blob.ErrDamaged, blob.ErrMissing} {
+		for _, from := range []interface {
+			Export(context.Context, workflow.RunID, io.Writer, pawl.ExportOptions) error
+		}{e, c} {
+			var text bytes.Buffer
+			err := from.Export(t.Context(), "r", &text, pawl.ExportOptions{AllBlobs: true})
+			require.ErrorIs(t, err, lost)
+			require.ErrorContains(t, err, ref.Hash)
+			require.NotContains(t, text.String(), `"error"`)
+			require.NotContains(t, text.String(), `"end"`)
+			err = from.Export(t.Context(), "r", io.Discard, pawl.ExportOptions{Blobs: true})
+			require.Equal(t, errors.Is(lost, blob.ErrDamaged), err != nil, "only that of all blobs needs one that is missing: %v", err)
+		}
+		require.NoError(t, os.RemoveAll(file))
+	}
 }
 
 // A client believes no answer whose content is not that of the hash: a proxy may have cut it off without a word.

@@ -135,8 +135,11 @@ func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, err
 		body, kind = bytes.NewReader(text), typeJSON
 	}
 	r, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path+"?"+q.query.Encode(), body)
+	if err == nil && r.URL.Host == "" {
+		err = errors.New("it has no host")
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: the base of a Client is a URL such as https://example.com/pawl: %w", pawl.ErrInvalid, err)
 	}
 	r.Header.Set("Accept", typeJSON)
 	if q.accept != "" {
@@ -160,7 +163,11 @@ func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, err
 	defer func() { _ = a.Body.Close() }() // it was read
 	var e errorReply
 	if err := json.NewDecoder(io.LimitReader(a.Body, maxRefusal)).Decode(&e); err != nil || e.Error == nil {
-		return nil, &Error{Status: a.StatusCode, Code: codeInternal, Message: "the answer is " + a.Status, foreign: a.StatusCode >= http.StatusInternalServerError}
+		text := "the answer is " + a.Status
+		if a.StatusCode == http.StatusNotFound || a.StatusCode == http.StatusMethodNotAllowed {
+			text += ": no API of pawl answers at " + r.URL.Redacted() + ": is the base of the Client the path at which the Handler is mounted?"
+		}
+		return nil, &Error{Status: a.StatusCode, Code: codeInternal, Message: text, foreign: a.StatusCode >= http.StatusInternalServerError}
 	}
 	e.Error.batch = e.Batch
 	return nil, e.Error
@@ -394,27 +401,26 @@ func (c *Client) Diff(ctx context.Context, a, b workflow.RunID) (d json.RawMessa
 	return d, err
 }
 
-// Publish publishes a definition under its name and version, as Engine.Publish does.
-func (c *Client) Publish(ctx context.Context, d *workflow.Definition) error {
-	if d == nil {
-		return invalidf("the definition is nil")
-	}
-	return c.ask(ctx, publishQuestion(d), new(PublishReport))
+// Publish publishes a definition under its name and version, as Engine.Publish does, and returns its warnings.
+func (c *Client) Publish(ctx context.Context, d *workflow.Definition) (PublishReport, error) {
+	return c.publishOrDryRun(ctx, d, false)
 }
 
 // DryRunPublish says whether Publish would take a definition, and its warnings. Nothing is changed.
-func (c *Client) DryRunPublish(ctx context.Context, d *workflow.Definition) (out PublishReport, err error) {
+func (c *Client) DryRunPublish(ctx context.Context, d *workflow.Definition) (PublishReport, error) {
+	return c.publishOrDryRun(ctx, d, true)
+}
+
+func (c *Client) publishOrDryRun(ctx context.Context, d *workflow.Definition, dry bool) (out PublishReport, err error) {
 	if d == nil {
 		return out, invalidf("the definition is nil")
 	}
-	q := publishQuestion(d)
-	q.acts, q.query = false, url.Values{"dryRun": {"1"}}
+	q := &question{method: http.MethodPut, path: "/v1/definitions/" + url.PathEscape(d.Name) + "/" + strconv.Itoa(max(d.Version, 1)), body: d, acts: !dry}
+	if dry {
+		q.query = url.Values{"dryRun": {"1"}}
+	}
 	err = c.ask(ctx, q, &out)
 	return out, err
-}
-
-func publishQuestion(d *workflow.Definition) *question {
-	return &question{method: http.MethodPut, path: "/v1/definitions/" + url.PathEscape(d.Name) + "/" + strconv.Itoa(max(d.Version, 1)), body: d, acts: true}
 }
 
 // Summary returns how a run stands, as Engine.Summary does.

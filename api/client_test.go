@@ -92,3 +92,16 @@ func TestACallThatIsInterrupted(t *testing.T) {
 }
 
 func isUnknown(err error) bool { return errors.Is(err, pawl.ErrUnknown) }
+
+// A base that is not the place of a Handler is told as such.
+func TestABaseWithoutAnAPI(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	_, err := api.NewClient(server.URL+"/other", nil).Engine(t.Context())
+	require.ErrorContains(t, err, "no API of pawl answers at "+server.URL+"/other/v1/engine")
+	for _, base := range []string{"", "127.0.0.1:1", "localhost:1", "example.com/pawl"} {
+		_, err := api.NewClient(base, nil).Engine(t.Context())
+		require.ErrorIs(t, err, pawl.ErrInvalid, base)
+		require.ErrorContains(t, err, "the base of a Client is a URL such as https://example.com/pawl: ", base)
+	}
+}

@@ -83,7 +83,8 @@ func TestReadersOfWholeRunsAreBounded(t *testing.T) {
 	for _, c := range []struct{ method, path, body string }{
 		{get, "/v1/runs/a/why", ""}, {get, "/v1/runs/a/data", ""}, {get, "/v1/runs/a/export", ""}, {get, "/v1/runs/a/graph.svg", ""},
 		{get, "/v1/runs/a?at=1", ""}, {get, "/v1/runs/a/tokens?at=1", ""}, {get, "/v1/diff?a=a&b=a", ""},
-		{get, "/v1/runs?where=version==1", ""}, {get, "/v1/approvals?where=version==1", ""}, {get, "/v1/dead-letters?where=version==1", ""},
+		{get, "/v1/runs?where=version==1", ""}, {get, "/v1/runs?sort=cost", ""},
+		{get, "/v1/approvals?where=version==1", ""}, {get, "/v1/dead-letters?where=version==1", ""},
 		{post, "/v1/runs/a/simulate", "{}"}, {post, "/v1/runs/a/cancel?dryRun=1", `{"reason": "to see"}`},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -91,12 +94,12 @@ func (c *call) forkRun() error {
 		return unknownIfLate(err)
 	}
 	s, err := c.engine.Summary(ctx, f.To)
-	if err != nil {
-		return err
+	var sent []workflow.NodeID
+	if err == nil {
+		sent, err = c.engine.SentAgain(ctx, f.To)
 	}
-	sent, err := c.engine.SentAgain(ctx, f.To)
 	if err != nil {
-		return err
+		return unknownWhenDone(err)
 	}
 	s.Outcome = c.viewerOf(f.To).showOutcome(s.Outcome)
 	return c.replyStatus(status, ForkReport{RunSummary: s, SentAgain: sent})
@@ -168,7 +171,7 @@ func (c *call) importRun() error {
 	}
 	s, err := c.engine.Summary(ctx, m.To)
 	if err != nil {
-		return err
+		return unknownWhenDone(err)
 	}
 	return c.replyStatus(status, c.viewerOf(m.To).showSummary(&s))
 }
@@ -196,19 +199,22 @@ func (c *Client) DryRunImport(ctx context.Context, m Import) (out DryRunReport, 
 }
 
 // exportRun answers with a run and all below it as one text. With a hook that redacts it is refused. An export is the journal itself,
-// with values in every record: a hook cannot be asked about each of them, and the text could not be planned again.
+// with values in every record: a hook cannot be asked about each of them, and the text could not be planned again. An error behind the first line is
+// the last line of an answer that breaks off.
 func (c *call) exportRun() error {
 	if c.options.Redact != nil {
 		return refusef(http.StatusForbidden, codeForbidden, "runs are not exported where values are redacted")
 	}
 	w := &exportWriter{call: c}
 	q := c.query()
-	o := pawl.ExportOptions{Blobs: q.flag("blobs")}
+	o := pawl.ExportOptions{Blobs: q.flag("blobs"), AllBlobs: q.flag("allBlobs")}
 	if q.err != nil {
 		return q.err
 	}
 	err := c.engine.Export(c.context(), c.runID(), w, o)
 	if err != nil && w.begun {
+		text, _ := encodeJSON(errorReply{Error: c.viewerOf(c.runID()).showRefusal(err)}) // texts and numbers
+		c.writePart(text)
 		panic(http.ErrAbortHandler) // so that the caller does not take it for the whole
 	}
 	return err
@@ -223,7 +229,7 @@ type exportWriter struct {
 
 // Write implements io.Writer.
 func (w *exportWriter) Write(text []byte) (int, error) {
-	setWriteTimeout(w.w)
+	crowd.SetWriteTimeout(w.w, w.partTime())
 	if !w.begun {
 		w.begun = true
 		setHeaders(w.w, typeLines)
@@ -236,17 +242,34 @@ func (w *exportWriter) Write(text []byte) (int, error) {
 // incomplete, and readers refuse it.
 func (c *Client) Export(ctx context.Context, id workflow.RunID, w io.Writer, o pawl.ExportOptions) error {
 	q := aboutRun(id, "/export")
-	if o.Blobs {
-		q.query.Set("blobs", "1")
+	for name, wanted := range map[string]bool{"blobs": o.Blobs, "allBlobs": o.AllBlobs} {
+		if wanted {
+			q.query.Set(name, "1")
+		}
 	}
 	q.method, q.accept = http.MethodGet, typeLines
 	a, err := c.send(ctx, q)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.Body.Close() }() // it was read
-	if _, err := io.Copy(w, a.Body); err != nil {
-		return fmt.Errorf("export run %q: %w", string(id), err)
+	defer func() { _ = a.Body.Close() }()       // it was read
+	from := bufio.NewReaderSize(a.Body, 64<<10) // no limit for a line
+	for begins := true; ; {
+		part, err := from.ReadSlice('\n')
+		if begins && bytes.HasPrefix(part, []byte(`{"error":`)) {
+			var e errorReply
+			if err := json.NewDecoder(io.MultiReader(bytes.NewReader(part), from)).Decode(&e); err == nil && e.Error != nil {
+				return e.Error
+			}
+		}
+		if _, failed := w.Write(part); failed != nil {
+			return fmt.Errorf("export run %q: %w", string(id), failed)
+		}
+		switch begins = err == nil; {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return fmt.Errorf("export run %q: %w", string(id), err)
+		}
 	}
-	return nil
 }

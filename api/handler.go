@@ -37,8 +37,8 @@ type server struct {
 	effort  time.Duration   // of a processor, that looking at runs may take for one page
 }
 
-// A route is what one method of a path does. A route with needs 0 is answered to anybody, without asking who that is and without a bound:
-// it must neither tell something of a run nor cost much. A parameter that params does not name is refused, so serve reads only those.
+// A route is what one method of a path does. A route with needs 0 answers strangers, unbounded: it must tell nothing of runs and cost
+// little. A parameter that params does not name is refused, so serve reads only those.
 type route struct {
 	method, path string
 	needs        Rights
@@ -76,7 +76,8 @@ func newServer(s *server) http.Handler {
 	// this check the page of a stranger could act in that user's name.
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer endAnswer(w)
+		crowd.SetWriteTimeout(w, 0) // of the host's server, which does not know how long a request may wait
+		defer crowd.EndAnswer(w, s.partTime())
 		if err := cross.Check(r); err != nil {
 			(&call{server: s, w: w, r: r}).writeError(refusef(http.StatusForbidden, codeForbidden, "a page of another site may not ask: %v", err))
 			return
@@ -166,11 +167,12 @@ var wholeRunPaths = []string{
 }
 
 // readsWholeRun reports whether the request takes the whole of a run into memory, plays it again, or tries something on a copy. A request
-// with at, or that is a dry run, makes a copy whatever its path is. A list or a batch with a condition may look at every run, and costs
-// as much; a watch looks only at runs that change.
+// with at, or that is a dry run, makes a copy whatever its path is. A list or a batch with a condition may look at every run, as does a
+// list that is sorted, and costs as much; a watch looks only at runs that change.
 func (c *call) readsWholeRun(r *route) bool {
 	q := c.r.URL.Query()
-	return slices.Contains(wholeRunPaths, r.path) || q.Has("at") || c.isDryRun() || q.Get("where") != "" && r.path != "/v1/watch"
+	looksAtAll := q.Get("sort") != "" || q.Get("where") != "" && r.path != "/v1/watch"
+	return slices.Contains(wholeRunPaths, r.path) || q.Has("at") || c.isDryRun() || looksAtAll
 }
 
 // isDryRun reports whether the request only asks what would be. One whose dryRun is neither true
@@ -248,7 +250,7 @@ func routes() []route {
 		{get, "/v1/runs/{run}/revisions/{revision}", View, []string{"at"}, (*call).showRevision},
 		{get, "/v1/runs/{run}/events", View, pastParams, (*call).listEvents},
 		{get, "/v1/runs/{run}/journal", View, pastParams, (*call).listJournal},
-		{get, "/v1/runs/{run}/export", View | Values, []string{"blobs"}, (*call).exportRun},
+		{get, "/v1/runs/{run}/export", View | Values, []string{"blobs", "allBlobs"}, (*call).exportRun},
 		{get, "/v1/runs/{run}/why", View, []string{"at"}, (*call).explainRun},
 		{get, "/v1/runs/{run}/graph.svg", View, []string{"width", "at"}, (*call).drawRun},
 		{post, "/v1/runs/{run}/forks", Act, []string{"dryRun"}, (*call).forkRun},

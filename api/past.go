@@ -201,7 +201,7 @@ func (c *call) drawRun() error {
 	if err != nil {
 		return err
 	}
-	g, err := compiled.Compile(workflow.Bounds{}, d)
+	g, err := compiled.Compile(compiled.Boundless(), d)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -115,4 +117,25 @@ func TestWhatIsADryRun(t *testing.T) {
 		}
 		require.Greater(t, tried, 15)
 	})
+}
+
+// A definition that the engine has accepted is drawn, and played on, however large it is.
+func TestTheGraphOfADefinitionAboveTheDefaultBounds(t *testing.T) {
+	d := &workflow.Definition{Name: "large", Start: "n0"}
+	for i := range limits.MaxNodes + 1 {
+		d.Nodes = append(d.Nodes, workflow.Node{ID: workflow.NodeID(fmt.Sprint("n", i)), Wait: &workflow.WaitSpec{Event: "x"}})
+		if i > 0 {
+			d.Transitions = append(d.Transitions, workflow.Transition{From: d.Nodes[i-1].ID, To: d.Nodes[i].ID})
+		}
+	}
+	e, _ := openEngine(t, pawl.Options{Bounds: workflow.Bounds{Nodes: 2 * limits.MaxNodes}})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "large", Definition: d}, nil))
+	h := api.Handler(e, api.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "bob", api.All, nil }})
+	status, body := send(t, h, http.MethodGet, "/v1/runs/large/graph.svg", "")
+	require.Equal(t, http.StatusOK, status, body)
+	r, err := e.Recording(t.Context(), "large")
+	require.NoError(t, err)
+	s, err := replay.Substitute(r.(*replay.Recording), d)
+	require.NoError(t, err)
+	require.Nil(t, s.Difference)
 }

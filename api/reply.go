@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/hiding"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
@@ -34,6 +35,15 @@ const (
 	readTime  = 30 * time.Second // for a body
 	writeTime = time.Minute      // for an answer, and for each part of a stream
 )
+
+// partTime returns how long a caller may take for a part of an answer. On the socket that is long: a person may read it in a
+// pager, and the connection breaks when the program ends.
+func (s *server) partTime() time.Duration {
+	if s.local {
+		return blobTime
+	}
+	return writeTime
+}
 
 // encodeJSON returns a value as one line, with its line feed.
 func encodeJSON(v any) ([]byte, error) {
@@ -93,7 +103,7 @@ func (c *call) hasTag(tag string) bool {
 func writeBody(w http.ResponseWriter, status int, kind string, text []byte) {
 	setHeaders(w, kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	setWriteTimeout(w)
+	crowd.SetWriteTimeout(w, writeTime)
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // who is gone asks again
 }
@@ -106,20 +116,6 @@ func setHeaders(w http.ResponseWriter, kind string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept")
-}
-
-// setWriteTimeout bounds how long what is written next may take. A host's server may not have it. It is set again before each part of a
-// stream: a caller who reads slowly but steadily is served, and one who has stopped reading does not hold a place for ever.
-func setWriteTimeout(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
-}
-
-// endAnswer sends what is written, and leaves no bound to what comes next on the connection. Without it the deadline of this answer would
-// cut the next request off that comes over the same connection.
-func endAnswer(w http.ResponseWriter) {
-	c := http.NewResponseController(w)
-	_ = c.Flush()
-	_ = c.SetWriteDeadline(time.Time{})
 }
 
 // An errorReply is the body of a refusal.
@@ -185,6 +181,9 @@ func (c *call) replyLines(list iter.Seq2[any, error]) error {
 	if q := c.query(); q.textOf("limit") != "" {
 		most = q.limit()
 	}
+	if c.r.Method == http.MethodHead {
+		most = 1 // which tells the status
+	}
 	for x, err := range firstOf(list, most) {
 		var text []byte
 		if err == nil {
@@ -200,10 +199,11 @@ func (c *call) replyLines(list iter.Seq2[any, error]) error {
 			begun = true
 			setHeaders(c.w, typeLines)
 		}
-		setWriteTimeout(c.w)
+		crowd.SetWriteTimeout(c.w, c.partTime())
 		if _, gone := c.w.Write(text); gone != nil || err != nil {
 			return nil
 		}
+		crowd.SetWriteTimeout(c.w, 0) // the next entry may be far
 	}
 	if !begun {
 		writeBody(c.w, http.StatusOK, typeLines, nil)

@@ -21,3 +21,14 @@ func TestRetryAfter(t *testing.T) {
 		require.Equal(t, x.want, w.Header().Get("Retry-After"), "%v", x.err)
 	}
 }
+
+// A look at what was done that fails is no refusal, whatever it fails with: nothing says that it was not done.
+func TestUnknownWhenDone(t *testing.T) {
+	for _, err := range []error{pawl.ErrRunNotFound, pawl.ErrClosed, refusef(403, codeForbidden, "no")} {
+		w := httptest.NewRecorder()
+		(&call{server: &server{}, w: w}).writeError(unknownWhenDone(err))
+		require.Equal(t, 503, w.Code)
+		require.Contains(t, w.Body.String(), `"code":"unknown_outcome"`)
+		require.Empty(t, w.Header().Get("Retry-After"))
+	}
+}

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -319,7 +321,7 @@ type Start struct {
 
 // startRun starts a run: 201, or 200 if it was started so before. PUT may be repeated: the engine takes the same id, definition and input
 // again as the same run. The right Act is enough for a published definition; a definition that comes with the request takes Define, which
-// is checked when the body is known.
+// is checked when the body is known. Once the run is started no error of the wait says otherwise.
 func (c *call) startRun() error {
 	q := c.query()
 	wait, dry := min(q.duration("wait"), maxWait), q.flag("dryRun")
@@ -370,12 +372,12 @@ func (c *call) startRun() error {
 	if err := c.engine.Start(ctx, run, valueOf(s.Input)); err != nil {
 		return unknownIfLate(ofOwnInput(err))
 	}
-	if err := c.awaitEnd(run.ID, wait); err != nil {
-		return err
+	if err := c.awaitEnd(run.ID, wait); err != nil && c.checkAgain() != nil {
+		c.rights = 0 // the run is started all the same, and its values are not for this caller
 	}
-	summary, err := c.engine.Summary(c.context(), run.ID)
+	summary, err := c.engine.Summary(context.WithoutCancel(ctx), run.ID)
 	if err != nil {
-		return err
+		return unknownWhenDone(err)
 	}
 	return c.replyTagged(status, c.viewerOf(run.ID).showSummary(&summary))
 }
@@ -390,10 +392,9 @@ type PublishReport struct {
 	Known  bool `json:"known,omitzero"`  // for a dry run: the same definition is published already
 }
 
-// publishDefinition publishes the definition in the body under the name and version in the path.
-// Where the query says dryRun it says whether it could. Name and version in the path and in the
-// body must agree: the path is what proxies and logs see. A definition without a version is version
-// 1.
+// publishDefinition publishes the definition in the body under the name and version in the path. Where the query says dryRun it
+// says whether it could. Name and version in the path and in the body must agree: the path is what proxies and logs see. A
+// definition without a version is version 1.
 func (c *call) publishDefinition() error {
 	q := c.query()
 	dry := q.flag("dryRun")
@@ -404,7 +405,7 @@ func (c *call) publishDefinition() error {
 	if err != nil {
 		return err
 	}
-	d, err := workflow.ParseJSON(text)
+	d, err := c.parseDefinition(text)
 	if err != nil {
 		return err
 	}
@@ -413,11 +414,14 @@ func (c *call) publishDefinition() error {
 		return invalidf("the definition is %q version %d, and the path names %q version %q", d.Name, version, name, of)
 	}
 	out := PublishReport{Name: d.Name, Version: version, Warnings: []string{}, DryRun: dry}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), commitTime)
+	defer cancel()
 	var warnings []workflow.Problem
 	if dry {
-		out.Known, warnings, err = c.engine.DryRunPublish(c.r.Context(), d)
+		out.Known, warnings, err = c.engine.DryRunPublish(ctx, d)
 	} else {
-		warnings, err = c.engine.Publish(c.r.Context(), d)
+		warnings, err = c.engine.Publish(ctx, d)
+		err = unknownIfLate(err)
 	}
 	if err != nil {
 		return err
@@ -426,6 +430,18 @@ func (c *call) publishDefinition() error {
 		out.Warnings = append(out.Warnings, w.String())
 	}
 	return c.reply(out)
+}
+
+// yamlTypes are the media types of YAML: that of RFC 9512, and what programs sent before it.
+var yamlTypes = []string{"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"}
+
+// parseDefinition reads the definition that is a body: as YAML if the Content-Type says that, else as JSON.
+func (c *call) parseDefinition(text []byte) (*workflow.Definition, error) {
+	kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type")) // "" of one that cannot be read
+	if slices.Contains(yamlTypes, kind) {
+		return workflow.ParseYAML(text)
+	}
+	return workflow.ParseJSON(text)
 }
 
 // The bounds of the body of a request, in bytes, by what is expected in it: small is a name and a reason, a value is one of the limits of

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -89,6 +90,10 @@ func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) 
 		return err
 	}
 	defer leave()
+	if c.r.Method == http.MethodHead {
+		setHeaders(c.w, typeStream)
+		return nil // the answer has no body that would end
+	}
 	ctx, cancel := context.WithCancel(c.context())
 	defer cancel()
 	texts, gone := make(chan []byte), make(chan struct{})
@@ -155,7 +160,7 @@ func (c *call) writeStream(texts <-chan []byte, cancel func()) {
 
 // writePart writes a part of a stream; false if the caller is gone.
 func (c *call) writePart(text []byte) bool {
-	setWriteTimeout(c.w)
+	crowd.SetWriteTimeout(c.w, c.partTime())
 	_, err := c.w.Write(text)
 	return err == nil && http.NewResponseController(c.w).Flush() == nil
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,5 +54,54 @@ func TestAClosedStreamSaysWhy(t *testing.T) {
 			require.Contains(t, w.Body.String(), "event: failed", path)
 			require.Contains(t, w.Body.String(), `"code":"closed"`, path)
 		}
+	})
+}
+
+// The last report of a copy that has ended is told, also to a caller who reads slowly.
+func TestFollowTellsItsLastReport(t *testing.T) {
+	for range 10 { // the report and the end come at once: which of them is seen first is open
+		synctest.Test(t, func(t *testing.T) {
+			engine, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "data"), pawl.Options{Durability: pawl.ProcessCrash})
+			require.NoError(t, err)
+			d, err := workflow.ParseYAML([]byte("name: a\nstart: a\nnodes: [{id: a, wait: {event: go}}]"))
+			require.NoError(t, err)
+			var told []FollowReport
+			c := &call{server: &server{engine: engine}}
+			for f, err := range c.followFrames(t.Context(), pawl.FollowOptions{Folder: filepath.Join(t.TempDir(), "copy"), Interval: time.Hour}) {
+				require.NoError(t, err)
+				if told = append(told, f.body.(FollowReport)); len(told) == 1 {
+					<-time.After(time.Second)
+					require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "a", Definition: d}, nil))
+					require.NoError(t, engine.Close(t.Context()))
+					synctest.Wait() // until the copy has ended
+				}
+			}
+			last := told[len(told)-1]
+			require.True(t, last.At.After(told[0].At), "%v", told)
+			require.Zero(t, last.Waiting)
+		})
+	}
+}
+
+// A start that is committed is answered as one, also where the engine closes while its run is waited for.
+func TestAStartWhoseEngineCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, engine.Close(context.Background())) }()
+		closing, answered := make(chan struct{}), make(chan struct{})
+		h := newServer(&server{engine: engine, closing: closing, local: true})
+		body := strings.NewReader(`{"definition": {"name": "a", "start": "a", "nodes": [{"id": "a", "wait": {"event": "go"}}]}}`)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/v1/runs/a?wait=30s", body)
+		w := httptest.NewRecorder()
+		go func() {
+			defer close(answered)
+			h.ServeHTTP(w, r)
+		}()
+		synctest.Wait()
+		close(closing)
+		<-answered
+		require.Equal(t, http.StatusCreated, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), `"status":"running"`)
 	})
 }

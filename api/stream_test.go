@@ -14,10 +14,12 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A stream ends soon after its caller has lost a right, and so is a caller answered who has waited.
+// A stream ends soon after its caller has lost a right, and so is a caller answered who has waited. A run that was started
+// before is not refused then, and shows no values.
 func TestRightsThatAreRevoked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := openEngine(t, pawl.Options{})
@@ -37,7 +39,7 @@ func TestRightsThatAreRevoked(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				method, at, body := http.MethodGet, path, ""
 				if of, starts := strings.CutPrefix(path, "PUT "); starts {
-					method, at, body = http.MethodPut, of, `{"definition": {"name": "b", "start": "b", "nodes": [{"id": "b", "task": "wait"}]}}`
+					method, at, body = http.MethodPut, of, `{"definition": {"name": "b", "start": "b", "nodes": [{"id": "b", "task": "quote", "output": {"output.offer": "result"}}]}}`
 				}
 				r := httptest.NewRequestWithContext(ctx, method, "http://localhost"+at, strings.NewReader(body))
 				r.Header.Set("Accept", "text/event-stream")
@@ -45,6 +47,12 @@ func TestRightsThatAreRevoked(t *testing.T) {
 				h.ServeHTTP(w, r)
 				require.NoError(t, ctx.Err(), "%s goes on", path)
 				cancel()
+				if method == http.MethodPut {
+					require.Less(t, w.Code, http.StatusMultipleChoices, w.Body)
+					require.Equal(t, "completed", object(t, w.Body.String())["status"])
+					require.NotContains(t, w.Body.String(), "price")
+					continue
+				}
 				require.Contains(t, w.Body.String(), `"code":"`+code+`"`, path)
 			}
 		}
@@ -65,7 +73,7 @@ func TestAPanicOfAHook(t *testing.T) {
 		return v
 	}})
 	ask := func(method, path, body string) *httptest.ResponseRecorder {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		r := httptest.NewRequestWithContext(ctx, method, "http://localhost"+path, strings.NewReader(body))
 		r.Header.Set("Accept", "text/event-stream")
@@ -147,4 +155,30 @@ func TestWeightsOfAccept(t *testing.T) {
 			require.Equal(t, want[i], w.Header().Get("Content-Type"), "%s: %s", path, accept)
 		}
 	}
+}
+
+// HEAD answers the headers of a stream and nothing more, so that the connection is free for the next request.
+func TestHeadOfAStreamEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := openEngine(t, pawl.Options{})
+		startOrder(t, e, "order-1")
+		clients, stop := harness.BusyClients(t, everything(e), time.Minute)
+		defer stop()
+		for protocol, c := range clients {
+			for _, path := range []string{"/v1/watch", "/v1/runs/order-1/events", "/v1/runs/order-1/journal"} {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				for _, method := range []string{http.MethodHead, http.MethodGet} {
+					r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, nil)
+					require.NoError(t, err)
+					r.Header.Set("Accept", "text/event-stream")
+					answer, err := c.Do(r)
+					require.NoError(t, err, "%s %s %s", protocol, method, path)
+					require.NoError(t, answer.Body.Close())
+					require.Equal(t, http.StatusOK, answer.StatusCode)
+					require.Equal(t, "text/event-stream", answer.Header.Get("Content-Type"))
+				}
+				cancel()
+			}
+		}
+	})
 }

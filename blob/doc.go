@@ -52,8 +52,8 @@
 // Put reads until the reader ends; the caller bounds it. It holds 64 KiB of the
 // content in memory. The folder has at most 257 folders in it.
 //
-// One Files at a time may be open on a folder; the engine's lock sees to that. It
-// may be used by many goroutines.
+// One Files at a time may be open on a folder, unless Options say otherwise; the engine's lock sees
+// to that. It may be used by many goroutines.
 //
 // # Sources
 //

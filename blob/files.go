@@ -74,12 +74,15 @@ type Options struct {
 	// ReadOnly opens the folder to look at it: nothing in it is changed, and Put and Delete fail with
 	// an *Error with fs.ErrPermission. Any number of them may be open on a folder.
 	ReadOnly bool
+	// Shared says that others may have the folder open at the same time: OpenFiles leaves in its folder tmp what was written
+	// within the last hour, which may be under way.
+	Shared bool
 }
 
 // OpenFiles opens the Store in the folder dir, which need not exist: the first
 // Put makes it. It removes what interrupted Puts have left in its folder tmp, and
 // nothing else. dir may be a link to a folder; below it no link is followed. Only
-// one Files at a time may be open on a folder, but for those that are ReadOnly. It fails
+// one Files at a time may be open on a folder, but for those that are ReadOnly or Shared. It fails
 // with an *Error.
 func OpenFiles(dir string, o Options) (*Files, error) {
 	sealer, err := seal.NewSealer(o.Codec)
@@ -102,7 +105,7 @@ func OpenFiles(dir string, o Options) (*Files, error) {
 		return nil, wrapError("", "open", err)
 	}
 	if !f.readOnly {
-		if err := clearTemporary(root); err != nil {
+		if err := clearTemporary(root, o.Shared); err != nil {
 			_ = root.Close() // err is what the caller has to know
 			return nil, wrapError("", "open", err)
 		}
@@ -111,8 +114,11 @@ func OpenFiles(dir string, o Options) (*Files, error) {
 	return f, nil
 }
 
-// clearTemporary removes the regular files in tmp that have the name of ours.
-func clearTemporary(root *os.Root) error {
+// underWay is for how long a file in tmp may be another's that is written, if the folder is shared.
+const underWay = time.Hour
+
+// clearTemporary removes the regular files in tmp that have the name of ours, but for those that may be under way.
+func clearTemporary(root *os.Root, shared bool) error {
 	err := checkFolder(root, tmpFolder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -129,7 +135,13 @@ func clearTemporary(root *os.Root) error {
 		if !ours || len(digits) != 32 || !isLowerHex(digits) || !e.Type().IsRegular() {
 			continue
 		}
-		if err := root.Remove(tmpFolder + "/" + e.Name()); err != nil {
+		name := tmpFolder + "/" + e.Name()
+		if shared {
+			if info, err := root.Lstat(name); err != nil || time.Since(info.ModTime()) < underWay {
+				continue // whoever has written it has removed it, or may be about to
+			}
+		}
+		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

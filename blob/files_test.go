@@ -119,7 +119,7 @@ func TestBadHash(t *testing.T) {
 	is(t, err, "", fs.ErrInvalid)
 }
 
-// OpenFiles removes what Puts have left and nothing else.
+// OpenFiles removes what Puts have left and nothing else; in a folder that others may have open, what is an hour old.
 func TestLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	tmp := filepath.Join(dir, tmpFolder)
@@ -132,6 +132,12 @@ func TestLeftovers(t *testing.T) {
 	}
 	folder := tmpPrefix + strings.Repeat("0b", 16)
 	require.NoError(t, os.Mkdir(filepath.Join(tmp, folder), 0o700))
+	old := filepath.Join(tmp, tmpPrefix+strings.Repeat("0d", 16))
+	require.NoError(t, os.WriteFile(old, nil, 0o600))
+	require.NoError(t, os.Chtimes(old, time.Time{}, time.Now().Add(-underWay)))
+	require.NoError(t, must(OpenFiles(dir, Options{Shared: true})).Close())
+	require.NoFileExists(t, old)
+	require.FileExists(t, filepath.Join(tmp, ours))
 	link := tmpPrefix + strings.Repeat("0c", 16)
 	require.NoError(t, os.Symlink(filepath.Join(tmp, "notes.txt"), filepath.Join(tmp, link)))
 	open(t, dir)

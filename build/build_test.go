@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -315,5 +316,24 @@ func TestYAMLKeepsTexts(t *testing.T) {
 		got, err := again.Hash()
 		require.NoError(t, err)
 		require.Equal(t, want, got, "%q: %s", text, out)
+	}
+}
+
+// A key may be longer than YAML allows before a colon on its line.
+func TestYAMLKeepsLongKeys(t *testing.T) {
+	for _, n := range []int{100, 1022, 1023, 1024, 1025, 5000} {
+		for _, key := range []string{strings.Repeat("k", n), strings.Repeat("é", n), strings.Repeat("\n", n/2), strings.Repeat("k ", n/2) + "k", strings.Repeat(": ", n/2)} {
+			d := &workflow.Definition{Name: "a", Start: "a", Nodes: []workflow.Node{{ID: "a"}}}
+			d.State.Initial = map[string]any{"a": "b", "z": key, "list": []any{map[string]any{key: []any{map[string]any{key: key}}}}, key: map[string]any{key: "x", "y": []any{}, key + "z": map[string]any{key: 1}}}
+			want, err := d.Hash()
+			require.NoError(t, err)
+			out, err := build.YAML(d)
+			require.NoError(t, err)
+			again, err := workflow.ParseYAML(out)
+			require.NoError(t, err, "%d", n)
+			got, err := again.Hash()
+			require.NoError(t, err)
+			require.Equal(t, want, got, "%d", n)
+		}
 	}
 }

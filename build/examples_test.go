@@ -185,7 +185,7 @@ func observeOrderYaml() *build.Builder {
 
 func quorumQuorumYaml() *build.Builder {
 	b := build.New("quotes")
-	b.Group("quotes", workflow.Synchronization{Strategy: workflow.MOfN(2), Timeout: 500 * time.Millisecond, OnTimeout: workflow.TimeoutProceed, Merge: &workflow.Merge{Source: "result", Target: "state.quotes", Strategy: "collect"}})
+	b.Group("quotes", workflow.Synchronization{Strategy: workflow.MOfN(2), Timeout: 2 * time.Second, OnTimeout: workflow.TimeoutProceed, Merge: &workflow.Merge{Source: "result", Target: "state.quotes", Strategy: "collect"}})
 	b.Gateway("ask").To("quote").ForEach("input.suppliers", "supplier").InGroup("quotes")
 	b.Task("quote").
 		Input("supplier", "supplier").
@@ -262,7 +262,11 @@ func serviceOrderYaml() *build.Builder {
 		Retry(workflow.RetrySpec{MaxAttempts: 5}).
 		Timeout(30 * time.Second).
 		To("ship")
-	b.Task("ship").Input("item", "input.item").Output("output.parcel", "result").Timeout(30 * time.Second)
+	b.Task("ship").
+		Input("item", "input.item").
+		Output("output.parcel", "result").
+		Retry(workflow.RetrySpec{MaxAttempts: 5, Exhausted: workflow.ExhaustedPark}).
+		Timeout(30 * time.Second)
 	return b
 }
 
@@ -437,12 +441,12 @@ var examples = []written{
 	{"nested/nested.yaml", "bb0ca5b885e853caf950c065df6863ac6da27b065c38ff60611b73da590d4eed", nestedNestedYaml},
 	{"nightly/report.yaml", "0f284dafb427a842f60623748b147f17a645ebe88eeec6460ebd8c89eeba1c30", nightlyReportYaml},
 	{"observe/order.yaml", "a603a514ab9d63eedca9d72c29f432c115db2123366385f99e94914735428261", observeOrderYaml},
-	{"quorum/quorum.yaml", "6c94ec9b773e0f7a31eb12e306207e1e803f0a0fc5eda3024645e1f9f1680b0a", quorumQuorumYaml},
+	{"quorum/quorum.yaml", "862d94d7b1e74d3cc72b1fb75016bb5ac2cf39969e24b2a67088123f3fe1368d", quorumQuorumYaml},
 	{"saga/saga.yaml", "8ab47cdac60742b9980f561e36a90d553cba240771ae1f2081beeb117f35e827", sagaSagaYaml},
 	{"selfpatch/agent.yaml", "a8f572d9984c7ea9bc69d0f7a5261e0a61cf8c5b2bc1e37a1797a06dc13dde7f", selfpatchAgentYaml},
 	{"selfpatch/critic.yaml", "1adafeaaa2da7be018741b915b0205122d63de7db1e772a6f14b533bc78ddec1", selfpatchCriticYaml},
 	{"selfpatch/researcher.yaml", "45beb370606414441820aef3c40e4f48bbffececa275679a4ed15ac72bd14a24", selfpatchResearcherYaml},
-	{"service/order.yaml", "db1a2b6e3134577dd9488948df4c8f8fd87d2b74ef06f5861f382b972de6fe12", serviceOrderYaml},
+	{"service/order.yaml", "a7c8d39a24549f1ef65fb4dec364ba92d02439398f21e285c44255ab9006c0c8", serviceOrderYaml},
 	{"subworkflow/fulfil.yaml", "e3e261ceb13314772a40506c85ad2cf84faa6208cecb6680e3fa6f661de0aca8", subworkflowFulfilYaml},
 	{"subworkflow/order.yaml", "671a63a37af7dd5eabe793fcb3bfde92644ef682d0c2264cb40c5df2dfc7d1c4", subworkflowOrderYaml},
 	{"testdata/definitions/chain_chain.json", "a7aea6612ddf79e298e195de70c5a4d8292de44766474609ec2c252031de8a2e", testdataDefinitionsChainChainJSON},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/value"
@@ -48,7 +49,7 @@ func (w *yamlWriter) writeBlock(v any, indent int) {
 			if i > 0 {
 				w.WriteString(margin)
 			}
-			w.WriteString(scalarText(key) + ":")
+			w.writeKey(scalarText(key), margin)
 			w.writeValue(v[key], indent+2, len(margin)+len(key)+2)
 		}
 	case []any:
@@ -60,6 +61,17 @@ func (w *yamlWriter) writeBlock(v any, indent int) {
 			w.writeItem(item, indent+2)
 		}
 	}
+}
+
+// maxKey is how many characters YAML allows before the colon of a key that stands on one line with it.
+const maxKey = 1024
+
+// writeKey writes a key with its colon, and marks one that is too long to be known by the colon.
+func (w *yamlWriter) writeKey(key, margin string) {
+	if utf8.RuneCountInString(key) > maxKey { // writeValue never has it in a flow
+		key = "? " + key + "\n" + margin
+	}
+	w.WriteString(key + ":")
 }
 
 // writeValue writes what stands behind a key: on its line, if there is room.

@@ -76,7 +76,10 @@ const maxClock = time.Minute
 //
 // A node that is behind waits for another term, in which one that is not takes the lease. A claim of its own, which is of a former life, it
 // takes back, after a moment in which it may turn out not to be behind. A lease that nobody ever had is taken at once: there is nothing yet.
-func (l *lease) renew(ctx context.Context, behind bool) (owner Owner, held bool, err error) {
+//
+// A node that is open, which has the engine or is about to, only renews a claim of its own: after any other one, also after one that was given
+// back since, its engine may not know what was acknowledged.
+func (l *lease) renew(ctx context.Context, behind, open bool) (owner Owner, held bool, err error) {
 	if err := l.look(ctx); err != nil {
 		return l.seen.Owner, false, err
 	}
@@ -84,6 +87,9 @@ func (l *lease) renew(ctx context.Context, behind bool) (owner Owner, held bool,
 	mine, term := l.seen.Node == l.self.Node, time.Duration(l.seen.Term)*time.Millisecond
 	if mine || l.seen.Node == "" {
 		term = 0
+	}
+	if open && !mine {
+		return l.seen.Owner, false, nil
 	}
 	if behind && l.revision != 0 {
 		if mine && time.Since(l.since) >= min(l.term/3, lookPause) {
@@ -99,16 +105,15 @@ func (l *lease) renew(ctx context.Context, behind bool) (owner Owner, held bool,
 	return owner, err == nil && owner.Node == l.self.Node, err
 }
 
-// release lets the others have the lease, if it is this node's.
+// release lets the others have the lease, if it is this node's, and returns who has it then. After an error nobody knows.
 //
 // It writes a claim of nobody, which others take at their next look, in place of letting them wait for the term. It looks first, so
 // that a node that has lost the lease meanwhile does not take it from the new owner.
-func (l *lease) release(ctx context.Context) error {
+func (l *lease) release(ctx context.Context) (Owner, error) {
 	if err := l.look(ctx); err != nil || l.seen.Node != l.self.Node {
-		return err
+		return l.seen.Owner, err
 	}
-	_, err := l.write(ctx, Owner{})
-	return err
+	return l.write(ctx, Owner{})
 }
 
 // look reads the cell.

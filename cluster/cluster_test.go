@@ -35,6 +35,7 @@ type memoryCell struct {
 	mu    sync.Mutex
 	value cluster.Value
 	apart time.Duration // how far its clock is ahead of that of the nodes
+	mute  atomic.Bool   // whoever does not reach it waits for an answer
 }
 
 // A view is a memoryCell as one node sees it.
@@ -45,12 +46,15 @@ type view struct {
 
 var errCut = errors.New("the cell does not answer")
 
-func (v view) Read(context.Context) (cluster.Value, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (v view) Read(ctx context.Context) (cluster.Value, error) {
 	if v.cut() {
+		if v.mute.Load() {
+			<-ctx.Done()
+		}
 		return cluster.Value{}, errCut
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	return v.value, nil
 }
 
@@ -123,7 +127,13 @@ func (x *trial) open(dir, name, address string, term time.Duration, report func(
 		engine.Executor = pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}
 	}
 	o := x.access
-	o.Node, o.Address, o.Term, o.Report, o.Engine, o.Pool = name, address, term, report, engine, pool
+	o.Address, o.Term, o.Report, o.Engine, o.Pool = address, term, report, engine, pool
+	return x.openWith(dir, name, o)
+}
+
+// openWith is open with options of the caller's.
+func (x *trial) openWith(dir, name string, o cluster.Options) *cluster.Node {
+	o.Node = name
 	if o.API.Identify == nil {
 		o.API.Identify = func(*http.Request) (string, api.Rights, error) { return "ann", api.All, nil }
 	}
@@ -360,7 +370,7 @@ func (x *trial) openServed() (a, b *cluster.Node, atA, atB string, await func(ok
 	open := func(name string) (*cluster.Node, string) {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { x.nodes[name].ServeHTTP(w, r) }))
 		x.t.Cleanup(s.Close)
-		return x.open(dir, name, s.URL, 9*time.Second, func(cluster.Status) { changed <- struct{}{} }), s.URL
+		return x.open(dir, name, s.URL, 10*time.Minute, func(cluster.Status) { changed <- struct{}{} }), s.URL
 	}
 	a, atA = open("a")
 	await(func() bool { return a.Engine() != nil })
@@ -386,7 +396,8 @@ func TestCallsArePassedOn(t *testing.T) {
 	}
 	slashed := *x.def
 	slashed.Name = "shop/w"
-	require.NoError(t, b.Client().Publish(t.Context(), &slashed), "the slash in its name divides no path")
+	_, err = b.Client().Publish(t.Context(), &slashed)
+	require.NoError(t, err, "the slash in its name divides no path")
 	require.NoError(t, a.Close(t.Context()))
 	await(func() bool { return b.Engine() != nil })
 	out, err := b.Client().Wait(t.Context(), "web")
@@ -415,6 +426,10 @@ func TestOptionsOfNodes(t *testing.T) {
 		{"", good, cluster.Options{}},
 		{"data", cluster.Backend{}, cluster.Options{}},
 		{"data", good, cluster.Options{Term: time.Millisecond}},
+		{"data", good, cluster.Options{Address: "localhost:8080"}},
+		{"data", good, cluster.Options{Address: "10.0.0.7:8080"}},
+		{"data", good, cluster.Options{Address: "ftp://localhost"}},
+		{"data", good, cluster.Options{Address: "http:///api"}},
 		{"data", good, cluster.Options{Engine: pawl.Options{Blobs: x.blobs}}},
 		{"data", good, cluster.Options{
 			Engine: pawl.Options{Executor: pawl.Handlers{}}, Pool: func(context.Context) (cluster.Pool, error) { return nil, nil },

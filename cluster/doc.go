@@ -4,8 +4,8 @@
 // The processes are the nodes. They share a [Backend]: the log in which every commit is kept before it counts (see
 // pawl.RemoteOptions), two stores, and a [Cell], which says who has the lease. The node with the lease opens the engine, and
 // renews the lease; the others stand by, each with a directory that is kept as the log has it, and a node that sees that the
-// lease was not renewed for its term takes it. The lease only says who should have the directory: a clock or a pause that
-// deceives it costs a take-over and nothing else, because the log takes commits only from the node that took it last.
+// lease was not renewed for its term takes it. The lease says who should have the directory, and who may answer: a clock or a pause that
+// deceives it costs a take-over or an old answer and nothing else, because the log takes commits only from the node that took it last.
 //
 // A node answers the HTTP API of the engine (package api), wherever the engine is: a node that does not have it passes requests
 // on to the one that has. [Node.Client] calls it in the same way.

@@ -209,6 +209,43 @@ func TestOwnerWithoutItsDirectory(t *testing.T) {
 	})
 }
 
+// A node that is closed waits for handlers as long as its context and the grace of its engine allow.
+func TestCloseWaitsForHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, dir := newTrial(t), t.TempDir()
+		n := 0
+		work := func(ctx context.Context, _ pawl.Task) (any, error) {
+			if n++; n > 1 {
+				return nil, nil
+			}
+			select {
+			case <-time.After(40 * time.Second):
+				return nil, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		o := cluster.Options{Term: 9 * time.Second, Engine: pawl.Options{Grace: time.Minute, Executor: pawl.Handlers{"work": work}}}
+		a := x.openWith(dir, "a", o)
+		<-time.After(time.Second)
+		require.NoError(t, a.Engine().Start(t.Context(), workflow.Run{ID: "one", Definition: x.def}, nil))
+		<-time.After(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		b := x.openWith(t.TempDir(), "b", o) // it does not take over what is still being closed
+		require.NoError(t, a.Close(ctx))
+		require.Nil(t, b.Engine())
+		require.NoError(t, b.Close(t.Context()))
+		a = x.openWith(dir, "a", o)
+		<-time.After(time.Second)
+		out, err := a.Engine().Wait(t.Context(), "one")
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunCompleted, out.Status)
+		require.Equal(t, 2, n, "each task once")
+		require.NoError(t, a.Close(t.Context()))
+	})
+}
+
 // A node whose clock is not that of the servers says so, and logs it once. A node that was stopped for hours, and finds a stamp in between, does
 // not.
 func TestClockOfANode(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
@@ -58,7 +57,7 @@ func (n *Node) standBy() (err error) {
 // isBehind reports whether the directory of a node without the engine has to be brought to the end of its log, and why the last opening
 // has ended, if it has: then nobody knows, and the node does not count as behind, since it may be the one that can mend the log.
 func (n *Node) isBehind() (behind bool, ended error) {
-	if n.Engine() != nil {
+	if n.engine != nil {
 		return false, nil
 	}
 	if err := n.standBy(); err != nil {
@@ -75,28 +74,19 @@ func (n *Node) isBehind() (behind bool, ended error) {
 // openEngine opens the engine, which takes the log. Meanwhile the lease is renewed.
 //
 // keepLease calls it when the lease is this node's and the engine is closed, and giveUp to repair a log. It blocks the loop as long as
-// opening takes, which may be many terms for a large log: hence the goroutine that renews in its place. If that finds that somebody
-// else has the lease, the opening is cancelled.
+// opening takes, which may be many terms for a large log, and Options.Pool and Options.Opened: hence the goroutine that renews in its place. If
+// that finds that somebody else has the lease, the opening is cancelled, or its engine closed.
 func (n *Node) openEngine() error {
 	ctx, cancel := context.WithCancel(n.ctx)
 	defer cancel()
-	renewing := make(chan struct{})
-	go func() { // until the engine is open
-		defer close(renewing)
-		pause := time.NewTicker(n.o.Term / 3)
-		defer pause.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-pause.C:
-			}
-			if owner, _, err := n.renewLease(false); err == nil && owner.Node != n.o.Node {
-				cancel() // somebody else has it
-				return
-			}
+	isLost := false                               // of the goroutine, until it has ended
+	renewing := n.renewInTerms(ctx, func() bool { // until the engine is open, and the host has it
+		owner, _, err := n.renewLease(false, true)
+		if isLost = err == nil && owner.Node != n.o.Node; isLost { // somebody else has it
+			cancel()
 		}
-	}()
+		return !isLost
+	})
 	// The standby has the directory almost as the log has it: only what is missing is read before the log is taken.
 	_ = n.standBy() // why the last opening has ended does not count any more
 	close(n.opening.take)
@@ -111,24 +101,25 @@ func (n *Node) openEngine() error {
 	n.opening = nil
 	if err == nil {
 		if err = n.makePool(tasks, e); err != nil {
-			_ = closeLife(context.WithoutCancel(n.ctx), nil, e) // the first error counts
+			_ = n.closeInTime(nil, e) // the first error counts
 		}
+	}
+	// The pool is there before Opened, n.engine and n.serves: no request meets an engine without it.
+	if err == nil && n.o.Opened != nil {
+		n.o.Opened(e)
 	}
 	cancel()
 	<-renewing
+	if err == nil && isLost {
+		err = errors.Join(errTaken, n.closeInTime(tasks.madePool(), e))
+	}
 	if err != nil {
 		return err
-	}
-	// The pool is there before n.engine and n.serves are set: no request meets an engine without it.
-	if n.o.Opened != nil {
-		n.o.Opened(e)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.engine, n.serves = e, api.Handler(e, limitPassed(n.o.API))
-	if tasks != nil {
-		n.pool = tasks.pool
-	}
+	n.pool = tasks.madePool()
 	n.loop.Go(func() { // until it has failed, or is closed
 		if err := e.AwaitFailure(n.ctx); errors.Is(err, pawl.ErrFailed) {
 			select {

@@ -79,10 +79,19 @@ func (n *Node) makePool(tasks *poolOfLife, e *pawl.Engine) error {
 	return nil
 }
 
-// closeLife closes a pool, if there is one, and then its engine, so that workers are told as soon as may be that nobody answers here.
+// madePool returns the pool, nil if there is none.
+func (p *poolOfLife) madePool() Pool {
+	if p == nil {
+		return nil
+	}
+	return p.pool
+}
+
+// closeLife closes a pool, if there is one, and then its engine, if there is one, so that workers are told as soon as may be that nobody answers here.
 func closeLife(ctx context.Context, pool Pool, e *pawl.Engine) error {
-	ctx, cancel := context.WithTimeout(ctx, closeTime)
-	defer cancel()
+	if e == nil {
+		return nil
+	}
 	var err error
 	if pool != nil {
 		if err = pool.Close(ctx); err != nil {

@@ -25,6 +25,12 @@ const ownerHost = "owner.invalid"
 // ErrNoOwner says that no node has the engine open just now, or that the one which has it tells no address. Try again.
 var ErrNoOwner = errors.New("no node that can be reached has the engine open")
 
+// errTaken says that an engine was opened for nothing.
+var errTaken = errors.New("another node took the lease while the engine was opened here")
+
+// errLapsed says that a node does not know any more who has the lease, which was its own. The engine that it may have open is not asked.
+var errLapsed = errors.New("this node has not renewed its lease for a term, and another may have taken over")
+
 // ServeHTTP answers the API of the engine, as api.Handler does, if it is here; otherwise the request is passed on to the node that has it, with
 // the headers of the caller, who needs the rights at both nodes (see Options.API) and gets none of this one's. If no node has the engine the
 // answer is 503 with Retry-After. /healthz is about this process alone, and never passed on: a supervisor must not end one that stands by. It
@@ -38,7 +44,10 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n.mu.Lock()
-	here, owner, over := n.serves, n.status.Owner, n.over
+	here, status, over := n.serves, n.readStatus(), n.over
+	if !n.hasLease() {
+		here = nil
+	}
 	n.mu.Unlock()
 	if here != nil {
 		here.ServeHTTP(w, r)
@@ -53,11 +62,12 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(api.Health{Status: "ok"}) // the caller may be gone
 		return
 	}
-	n.passRequest(w, r, owner, over)
+	n.passRequest(w, r, status, over)
 }
 
 // passRequest sends a request to the node with the engine, and its answer back.
-func (n *Node) passRequest(w http.ResponseWriter, r *http.Request, owner Owner, over bool) {
+func (n *Node) passRequest(w http.ResponseWriter, r *http.Request, status Status, over bool) {
+	owner := status.Owner
 	by := r.Header.Get(headerPassed)
 	from, err := n.identifySender(r)
 	var to *url.URL
@@ -68,9 +78,11 @@ func (n *Node) passRequest(w http.ResponseWriter, r *http.Request, owner Owner, 
 	case err == nil && by != "":
 		err = fmt.Errorf("%w: %s has passed this on to a node that has lost it", ErrNoOwner, by)
 	case err == nil && owner.Node == n.o.Node:
-		err = fmt.Errorf("%w: it is being opened here", ErrNoOwner)
+		err = fmt.Errorf("%w: it is being opened or closed here", ErrNoOwner)
 	case errors.Is(err, ErrNoOwner) && over:
 		err = fmt.Errorf("%w: this node is closed", ErrNoOwner)
+	case errors.Is(err, ErrNoOwner) && errors.Is(status.Err, errLapsed):
+		err = fmt.Errorf("%w: %w", ErrNoOwner, errLapsed)
 	}
 	if err != nil {
 		refuseCall(w, err)
@@ -145,7 +157,7 @@ type passing Node
 func (p *passing) RoundTrip(r *http.Request) (*http.Response, error) {
 	n := (*Node)(p)
 	n.mu.Lock()
-	owner := n.status.Owner
+	owner := n.readStatus().Owner
 	n.mu.Unlock()
 	to, err := addressOf(owner)
 	if err != nil {

@@ -45,7 +45,8 @@ type Log interface {
 	Take(ctx context.Context, makeEntry func(last Position) []byte) (Position, error)
 	// Append appends an entry behind the last one, and returns its position when the entry
 	// is as durable as the Log promises. It fails with pawl.ErrFenced if somebody
-	// else has taken the Log. After any other error the entry may be there or not; the writer
+	// else has taken the Log, and with pawl.ErrNoSpace if it has no room for the entry, which this
+	// attempt has not put there. After any other error the entry may be there or not; the writer
 	// may append it again.
 	Append(ctx context.Context, entry []byte) (Position, error)
 	// Read yields, in order, the entries behind a position that exist when it begins, and perhaps

@@ -131,10 +131,13 @@ func voteValue(v state.Vote) map[string]any {
 	return out
 }
 
-// IsVote reports whether the data of an event EventApprovalVoted are those of a vote, whenever it was given.
+// IsVote reports whether the data of an event EventApprovalVoted are those of a vote, whenever and for whatever reason it was given.
 func IsVote(data map[string]any, v state.Vote) bool {
 	said := voteValue(v)
 	said["at"] = data["at"]
+	if reason, ok := data["reason"]; ok {
+		said["reason"] = reason
+	}
 	return value.Equal(data, said)
 }
 

@@ -371,15 +371,15 @@ func countUnstarted(g *state.Group, sc workflow.Scope) int {
 // see the data, so that they go at once.
 func vacateBranch(s *state.State, sc workflow.Scope) {
 	b := s.Branch(sc)
-	cancelTokens(s, b.Tokens)
-	closeGroups(s, b.Groups)
+	cancelTokens(s, b.Tokens.All())
+	closeGroups(s, b.Groups.All())
 	s.DropScope(sc)
 }
 
 // forgetBranch drops the data of a branch if nothing lives in it that could see them. While
 // stragglers run on, or a group in it may still continue, they stay; DropBranch comes later.
 func forgetBranch(s *state.State, sc workflow.Scope) {
-	if b := s.Branch(sc); len(b.Tokens) == 0 && len(b.Groups) == 0 {
+	if b := s.Branch(sc); b.Tokens.Len() == 0 && b.Groups.Len() == 0 {
 		s.DropScope(sc)
 	}
 }

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"iter"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
@@ -263,7 +264,7 @@ func (ListErrors) withdrawnTokens(*state.State) []workflow.TokenID { return nil 
 // that they wait for is over.
 func fireBranch(s *state.State, sc workflow.Scope, cancels bool) {
 	b := s.Branch(sc)
-	for _, id := range b.Tokens {
+	for id := range b.Tokens.All() {
 		t := s.Token(id)
 		switch {
 		case t.Status == workflow.WaitingForSiblings && (b.Status == state.BranchArrived || !cancels):
@@ -273,7 +274,7 @@ func fireBranch(s *state.State, sc workflow.Scope, cancels bool) {
 		}
 	}
 	if cancels {
-		closeGroups(s, b.Groups)
+		closeGroups(s, b.Groups.All())
 	}
 	forgetBranch(s, sc)
 }
@@ -282,7 +283,7 @@ func fireBranch(s *state.State, sc workflow.Scope, cancels bool) {
 // not come to the join, are cancelled and have not timed out.
 func expireWaiting(s *state.State, g *state.Group) {
 	for i := range g.Total {
-		for _, id := range s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Tokens {
+		for id := range s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Tokens.All() {
 			if t := s.Token(id); t.Status == workflow.WaitingForSiblings {
 				endToken(s, t, workflow.TimedOut, nil, nil)
 			}
@@ -301,8 +302,8 @@ func closeGroup(s *state.State, id workflow.GroupID, phase workflow.Phase) {
 
 // closeGroups ends groups because the branch around them has ended: their joins
 // never fire.
-func closeGroups(s *state.State, ids []workflow.GroupID) {
-	for _, id := range ids {
+func closeGroups(s *state.State, ids iter.Seq[workflow.GroupID]) {
+	for id := range ids {
 		closeGroup(s, id, workflow.Abandoned)
 	}
 }

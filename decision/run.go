@@ -2,6 +2,7 @@ package decision
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/amount"
@@ -259,7 +260,7 @@ func moveRun(s *state.State, m state.RunMove) {
 // are: no alarm is set for a run that has ended, so that none of them times out.
 func endRun(s *state.State, m state.RunMove, f *workflow.Failure, now time.Time) {
 	if s.LiveCount() > 0 {
-		cancelTokens(s, s.LiveTokens())
+		cancelTokens(s, slices.Values(s.LiveTokens()))
 	}
 	moveRun(s, m)
 	s.Failure, s.EndedAt = f, now

@@ -10,7 +10,7 @@ import (
 
 // AwaitTimer makes a token wait until Due, or until Limit, when its node
 // times out, if that is earlier. Result is that of the node that was left,
-// kept where a further attempt may ask for it.
+// kept where until asks for it, which a further attempt or a patch evaluates anew.
 //
 // Due is kept in the token's Due and Limit in its Beat: whichever is earlier is its alarm,
 // and which of them it was says how the wait ends.

@@ -104,7 +104,7 @@ func noteChoice(t *state.Token, chosen string) {
 // KeepResult keeps what a token came with to a task that may be parked, so that the task's
 // input can be evaluated anew. A patch may mend the expression that parked the task; without
 // the result it could not be evaluated once more. The map around it tells a result of null
-// from none.
+// from none, also for a wait whose expressions ask for one that is null.
 type KeepResult struct {
 	Token  workflow.TokenID `json:"token"`
 	Result any              `json:"result,omitzero"`

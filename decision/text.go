@@ -2,7 +2,6 @@ package decision
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,14 +120,11 @@ func (l *line) addFailure(f *workflow.Failure) *line {
 // joinNames returns texts joined by commas. They keep their order, which is that of the
 // definition or of the caller.
 func joinNames[T ~string](xs []T) string {
-	out := make([]byte, 0, 16)
-	for i, x := range slices.All(xs) {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, string(x)...)
+	texts := make([]string, len(xs))
+	for i, x := range xs {
+		texts[i] = string(x)
 	}
-	return string(out)
+	return strings.Join(texts, ",")
 }
 
 // timeText is the text of an instant, in events too.

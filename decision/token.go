@@ -2,6 +2,7 @@ package decision
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -337,8 +338,8 @@ func leaveNode(t *state.Token) {
 
 // cancelTokens ends tokens as cancelled. It is for what ends with something larger, whose
 // decision tells one event for all of them.
-func cancelTokens(s *state.State, ids []workflow.TokenID) {
-	for _, id := range ids {
+func cancelTokens(s *state.State, ids iter.Seq[workflow.TokenID]) {
+	for id := range ids {
 		endToken(s, s.Token(id), workflow.Cancelled, nil, nil)
 	}
 }

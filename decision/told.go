@@ -16,7 +16,9 @@ type Told struct {
 	event  Event
 	branch int       // of the group of the event, if that has one
 	later  laterData // makes the data; nil if the event has them
-	began  int64     // of the end of an attempt whose data are made later: as state.BeganOf has it, in milliseconds; 0 if nobody knows
+	// began is when the attempt began whose end the event is, if its data are made later: as state.BeganOf has it, in milliseconds; 0 if
+	// nobody knows.
+	began int64
 }
 
 // A laterData makes the data of an event. It is immutable.

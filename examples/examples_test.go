@@ -2,14 +2,17 @@ package examples
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,7 +37,9 @@ func buildExamples(t *testing.T, names []string) string {
 // runExample runs a program of an example with arguments, and returns what it prints.
 func runExample(t *testing.T, program string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // one that hangs
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	var stdout bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, t.Output()
@@ -44,7 +49,8 @@ func runExample(t *testing.T, program string, args ...string) string {
 
 // Each example with a file in testdata prints what that file says. The others have a test of their
 // own beside them, or below. An example that is run again in its directory finds the outcomes there,
-// and prints the same; without an argument it works in a temporary directory. Quick runs of eight days run them all.
+// and prints the same but for what was said while they came; recover wants another directory. Without an
+// argument an example works in a temporary directory. Quick runs of eight days run them all.
 func TestExamples(t *testing.T) {
 	programs, err := filepath.Glob("*/main.go")
 	require.NoError(t, err)
@@ -70,8 +76,10 @@ func TestExamples(t *testing.T) {
 			t.Parallel()
 			program, dir := filepath.Join(built, name), t.TempDir()
 			require.Equal(t, want, runExample(t, program, dir))
+			if name != "recover" {
+				require.Equal(t, cutSaid(name, want), cutSaid(name, runExample(t, program, dir)), "again in its directory")
+			}
 			if name == "chain" {
-				require.Equal(t, want, runExample(t, program, dir), "again in its directory")
 				require.Equal(t, want, runExample(t, program), "in a temporary directory")
 			}
 			if inGo := map[string]string{"chain": dir, "recover": filepath.Join(dir, "engine")}; inGo[name] != "" {
@@ -79,6 +87,21 @@ func TestExamples(t *testing.T) {
 			}
 		})
 	}
+}
+
+// said matches the lines that examples print while handlers are called and votes are counted.
+var said = map[string]*regexp.Regexp{
+	"approval": regexp.MustCompile(`(?m)^  \w+ (cannot vote twice|is too late)\n`),
+	"quorum":   regexp.MustCompile(`(?m)^.* is withdrawn: .*\n`),
+	"saga":     regexp.MustCompile(`(?m)^  .*\(attempt \d+\).*\n`),
+}
+
+// cutSaid returns the output of an example without these lines.
+func cutSaid(name, output string) string {
+	if said[name] == nil {
+		return output
+	}
+	return said[name].ReplaceAllString(output, "")
 }
 
 // Hello works in the folder that it is run in. The second time nothing runs: the outcome is there.

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"os"
 	"os/exec"
@@ -62,21 +63,23 @@ func (p *piping) startCopying(stdin []byte) {
 }
 
 // waitForOutput waits for the end of the output of a command that has ended, but no longer
-// than d: then it fails with exec.ErrWaitDelay.
+// than d: then it fails with exec.ErrWaitDelay. It waits in four parts, so that a process of the host that had no processor for
+// a while still reads what is there.
 func (p *piping) waitForOutput(d time.Duration) error {
 	defer p.group.Wait()
 	defer p.closePipes() // which ends what still copies
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	parts := time.NewTicker(d / 4)
+	defer parts.Stop()
 	var first error
-	for range p.reads {
+	for left, passed := len(p.reads), 0; left > 0; {
 		select {
 		case err := <-p.copied:
-			if first == nil {
-				first = err
+			first = cmp.Or(first, err)
+			left--
+		case <-parts.C:
+			if passed++; passed == 4 {
+				return exec.ErrWaitDelay
 			}
-		case <-timer.C:
-			return exec.ErrWaitDelay
 		}
 	}
 	return first

@@ -399,12 +399,12 @@ func TestHTTPNetwork(t *testing.T) {
 	})
 	f := request(t, handler.HTTPOptions{})
 	closed := httptest.NewServer(nil)
-	closed.Close()
 	secure := httptest.NewUnstartedServer(nil)
 	secure.TLS = &tls.Config{}
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	defer secure.Close()
+	closed.Close() // once nobody here may get its port
 	for _, url := range []string{s.URL, s.URL + "/half", closed.URL, secure.URL} {
 		failure := fails(t, f, object{"url": url + "?token=secret"})
 		assert.Equal(t, handler.CodeHTTPNetwork, failure.Code, failure.Message)

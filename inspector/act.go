@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -17,8 +18,11 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// errAct says that what a form asks for cannot be understood.
-var errAct = errors.New("the form is not complete")
+// Errors of what a form asks for: it cannot be understood, or is over the bound of parseForm.
+var (
+	errAct      = errors.New("the form is not complete")
+	errTooLarge = errors.New("the form is too large")
+)
 
 // An act is one kind of change that a page can ask for.
 //
@@ -115,6 +119,7 @@ type actForm struct {
 	Inbox   bool              // it leads back there
 	latest  bool              // of a patch without operations: those that lead to the latest published version
 	Limits  map[string]string // to raise, as they were typed
+	sent    url.Values        // all of it, if it was sent
 	value   any
 	meta    map[string]float64
 	input   workflow.RetryInput
@@ -229,15 +234,15 @@ func (s *server) serveAct(p *page) error {
 		// A form of two megabytes has room for a large patch, and no more.
 		load := s.bounds.Bodies.Load(p.who)
 		defer load.Leave()
-		p.r.Body = http.MaxBytesReader(p.w, load.Reader(p.r.Body), maxForm)
-		if err := p.r.ParseForm(); err != nil {
-			return fmt.Errorf("%w: %w", errAct, err)
-		}
-		// Only the body counts: a link of somebody else cannot fill in a form with its query.
-		f, err := p.readForm(p.r.PostForm)
+		values, err := p.parseForm(load.Reader(p.r.Body), maxForm)
 		if err != nil {
 			return err
 		}
+		f, err := p.readForm(values)
+		if err != nil {
+			return err
+		}
+		f.sent = values
 		return s.performAct(p, f)
 	}
 	p.w.Header().Set("Allow", "GET, HEAD, POST")
@@ -247,36 +252,71 @@ func (s *server) serveAct(p *page) error {
 // maxForm bounds a form, in bytes.
 const maxForm = 2 << 20
 
+// parseForm reads the form that a request has sent, of at most so many bytes. Only the body counts: a link of somebody else cannot fill
+// in a form with its query. Forms of no other kind are read: the files in one are put on the disk.
+//
+// The error is errTooLarge or errAct.
+func (p *page) parseForm(body io.ReadCloser, most int64) (url.Values, error) {
+	p.r.Body = http.MaxBytesReader(p.w, body, most)
+	err := p.r.ParseForm()
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return nil, fmt.Errorf("%w: it has more than %s bytes as browsers send it, and nothing was done. Act with the command pawl or through the API, or keep the value as a blob and refer to it", errTooLarge, groupDigits(int(most)))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errAct, err)
+	}
+	return p.r.PostForm, nil
+}
+
 // formTime bounds how long one form may take, whether or not the browser still waits for the answer.
 const formTime = 2 * time.Minute
 
-// performAct does what a form asks for, to one target after the other, and tells what came of it.
+// performAct does what a form asks for, once, and tells what came of it.
 // It goes on though the browser has gone: nobody could say how far it came.
 //
 // A form that is not complete is shown again, with what is wrong. A form that is done everywhere leads back to what it was about, so that to
 // load that page again does nothing again; if a target has refused it, a page tells which, with status 409.
 func (s *server) performAct(p *page, f *actForm) error {
-	err := f.checkForm()
-	switch {
-	case err != nil:
-	case f.By == "":
-		err = fmt.Errorf("%w: say who you are", errAct)
-	case f.Reason == "":
-		err = fmt.Errorf("%w: say why", errAct)
-	}
-	switch {
-	case err != nil && f.All != nil:
-		return s.askAll(p, f, err)
-	case err != nil:
-		return s.askAct(p, f, err)
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.r.Context()), formTime)
 	defer cancel()
 	// The engine writes who and why into the records.
 	ctx = pawl.Because(pawl.As(ctx, f.By), f.Reason)
+	ask, perform := s.askAct, s.performEach
 	if f.All != nil {
-		return s.performAll(ctx, p, f)
+		if err := p.takeWhere(f.All.Filter.Where); err != nil {
+			return err
+		}
+		ask, perform = s.askAll, s.performAll
 	}
+	check := func() error {
+		if err := f.findMissing(); err != nil || f.All == nil {
+			return err
+		}
+		return s.checkCounted(ctx, p, f)
+	}
+	if err := p.performOnce(f.sent, check, func() (bool, error) { return perform(ctx, p, f) }); err != nil {
+		return ask(p, f, err)
+	}
+	return nil
+}
+
+// findMissing says what a form lacks that is to be done.
+func (f *actForm) findMissing() error {
+	if err := f.checkForm(); err != nil {
+		return err
+	}
+	switch {
+	case f.By == "":
+		return fmt.Errorf("%w: say who you are", errAct)
+	case f.Reason == "":
+		return fmt.Errorf("%w: say why", errAct)
+	}
+	return nil
+}
+
+// performEach does an act to one target after the other, and reports whether it may have been done to any.
+func (s *server) performEach(ctx context.Context, p *page, f *actForm) (some bool, _ error) {
+	f.nameSignal()
 	done := 0
 	var refused []effect
 	for _, t := range f.Targets {
@@ -286,6 +326,7 @@ func (s *server) performAct(p *page, f *actForm) error {
 			e.Refused = fmt.Sprintf("not tried: the %v that one form may take were over", formTime)
 		} else if err := f.performAt(ctx, s.engine, t); err != nil {
 			e.Refused = p.refusalText(err)
+			some = some || isUncertain(err)
 		} else {
 			done++
 			continue
@@ -293,16 +334,21 @@ func (s *server) performAct(p *page, f *actForm) error {
 		refused = append(refused, e)
 	}
 	if len(refused) == 0 {
-		return p.tellAfterwards(f, done)
+		return true, p.tellAfterwards(f, done)
 	}
 	body := actBody{Title: f.act.Title, Done: done, Past: f.act.Past, Refusals: refused}
-	return p.showStatus(http.StatusConflict, "acted.html", f.act.Title, "", body)
+	return some || done > 0, p.showStatus(http.StatusConflict, "acted.html", f.act.Title, "", body)
 }
 
 // refusalText says why an act was not done, or that nobody knows whether it was.
 func (p *page) refusalText(err error) string {
-	if errors.Is(err, pawl.ErrUnknown) || errors.Is(err, context.DeadlineExceeded) {
+	if isUncertain(err) {
 		return "it may have been done or not, look at the run: " + p.errorAt(err)
 	}
 	return p.errorAt(err)
+}
+
+// isUncertain reports whether an act that has failed so may have been done all the same.
+func isUncertain(err error) bool {
+	return errors.Is(err, pawl.ErrUnknown) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -1,12 +1,14 @@
 package inspector
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +35,8 @@ const (
 // counts: they affect only what is told in the end. Filter is what the engine gets; for what waits for people only its condition counts.
 // query is what the address has, Words says the same to people. Most is to how many of them the reader wants the next step done. Count is
 // how many an act would be done to.
+//
+// Asked, Counted and Shown say what the reader has seen, so that nothing is done to more: see checkCounted.
 type allTargets struct {
 	Kind      string // allOfRuns, allOfLetters or allOfApprovals
 	Filter    pawl.RunFilter
@@ -40,7 +44,10 @@ type allTargets struct {
 	Most      int         // to how many of them, 0 if nobody has said
 	Done      struct{ Changed, Left, Refused int }
 	Count     int
-	Uncounted bool // there are more
+	Uncounted bool          // there are more
+	Asked     time.Time     // when the page was made that asked; zero if none did. Runs that began and tasks that were parked later are not meant
+	Counted   int           // that were left to be done when it was made; -1 if nobody has counted all
+	Shown     []pawl.Target // all of those, if the page had room for each
 	Words     string
 	query     url.Values
 }
@@ -59,7 +66,7 @@ var filterFields = []string{"workflow", "status", "prefix", "tenant", "labels", 
 // An invalid condition is refused here, before anything is counted or done. So are messages by which a reader chooses who sees none: that would
 // let them be guessed, and without them the act would be done to more than its page says.
 func (p *page) readAll(kind string, values url.Values) (a *allTargets, err error) {
-	a = &allTargets{Kind: kind, query: url.Values{}}
+	a = &allTargets{Kind: kind, Counted: -1, query: url.Values{}}
 	if a.Cursor, err = a.readCursor(values.Get("cursor")); err != nil {
 		return nil, err
 	}
@@ -77,11 +84,24 @@ func (p *page) readAll(kind string, values url.Values) (a *allTargets, err error
 	if a.like() != "" && !p.seesTexts() {
 		return nil, fmt.Errorf("%w: you may not choose by messages", errForbidden)
 	}
-	for name, n := range map[string]*int{"most": &a.Most, "changed": &a.Done.Changed, "left": &a.Done.Left, "refused": &a.Done.Refused} {
+	for name, n := range map[string]*int{"most": &a.Most, "counted": &a.Counted, "changed": &a.Done.Changed, "left": &a.Done.Left, "refused": &a.Done.Refused} {
 		if text := values.Get(name); text != "" {
 			if *n, err = strconv.Atoi(text); err != nil || *n < 0 {
 				return nil, fmt.Errorf("%w: %s is %q: it must be a number", errAct, name, text)
 			}
+		}
+	}
+	if text := values.Get("asked"); text != "" {
+		if a.Asked, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return nil, fmt.Errorf("%w: asked is %q: it must be an instant", errAct, shortText(text, 40))
+		}
+	}
+	if len(values["shown"]) > triedTargets {
+		return nil, fmt.Errorf("%w: a page shows %d of them, not %d", errAct, triedTargets, len(values["shown"]))
+	}
+	for _, text := range values["shown"] {
+		if t, ok := targetOf(text); ok {
+			a.Shown = append(a.Shown, t)
 		}
 	}
 	a.Words = a.describeFilter()
@@ -107,6 +127,15 @@ func (a *allTargets) Fields() (out []formField) {
 		if n.of > 0 {
 			out = append(out, formField{n.name, strconv.Itoa(n.of)})
 		}
+	}
+	if a.Kind != allOfApprovals && !a.Asked.IsZero() {
+		out = append(out, formField{"asked", a.Asked.UTC().Format(time.RFC3339Nano)})
+	}
+	if a.Counted >= 0 {
+		out = append(out, formField{"counted", strconv.Itoa(a.Counted)})
+	}
+	for _, t := range a.Shown {
+		out = append(out, formField{"shown", targetText(t)})
 	}
 	return out
 }
@@ -183,18 +212,21 @@ func (s *server) askAll(p *page, f *actForm, wrong error) error {
 	if err := p.takeWhere(f.All.Filter.Where); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(p.r.Context(), countTime)
-	defer cancel()
-	chosen := f.All.selectTargets(0)
-	chosen.DryRun = true
-	report, err := s.doAll(ctx, p, f.All, chosen, f.act.makeAct(f))
-	if f.All.Uncounted = err != nil && ctx.Err() != nil; err != nil && !f.All.Uncounted {
+	a := f.All
+	a.Asked, a.Counted, a.Shown = p.now, -1, nil
+	report, err := s.countAll(p.r.Context(), p, f, 0)
+	if a.Uncounted = errors.Is(err, errMore); err != nil && !a.Uncounted {
 		return err
 	}
-	if f.All.Count = report.Found; f.All.Count == 0 && !f.All.Uncounted {
-		return fmt.Errorf("%w: %s", errAct, f.All.noneChosen())
+	if a.Count = report.Found; a.Count == 0 && !a.Uncounted {
+		return fmt.Errorf("%w: %s", errAct, a.noneChosen())
 	}
-	f.nameSignal()
+	if !a.Uncounted {
+		a.Counted = a.Count
+	}
+	if a.Counted == len(report.Targets) {
+		a.Shown = report.Targets
+	}
 	b := p.actBodyOf(f)
 	b.Back = p.root + f.All.listAddress()
 	status := p.tellWrong(&b, f, wrong)
@@ -202,6 +234,54 @@ func (s *server) askAll(p *page, f *actForm, wrong error) error {
 		return err
 	}
 	return p.showStatus(status, "act.html", f.act.Title, "", &b)
+}
+
+// errMore says that an act on all would be done to some that the reader was not asked about.
+var errMore = errors.New("there are more now than this page said, or others: nothing more was done. Look at what it shows now, and send it again")
+
+// countAll counts to how many an act would be done, at most to limit, 0 being all. The error is errMore if countTime is over before all are
+// counted; the report has those that were.
+func (s *server) countAll(ctx context.Context, p *page, f *actForm, limit int) (pawl.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	chosen := f.All.selectTargets(limit)
+	chosen.DryRun = true
+	report, err := s.doAll(ctx, p, f.All, chosen, f.act.makeAct(f))
+	if err != nil && ctx.Err() != nil {
+		err = errMore
+	}
+	return report, err
+}
+
+// checkCounted returns errMore if an act would be done to more than its page has said, or to another than it has shown: what has come to wait
+// meanwhile was seen by nobody. That fewer are left is no reason to ask again.
+//
+// A page shows a few one by one; for many only the number counts, and one may take the place of another that has gone. A step that is for no
+// more than the page has said is done however many wait: they are as many as the reader wants.
+func (s *server) checkCounted(ctx context.Context, p *page, f *actForm) error {
+	a := f.All
+	if a.Counted < 0 {
+		return nil
+	}
+	limit := a.Counted + 1
+	if 0 < a.Most && a.Most <= a.Counted {
+		limit = a.Most
+	}
+	report, err := s.countAll(ctx, p, f, limit)
+	if errors.Is(err, pawl.ErrRunNotFound) { // up to which it was done: the page that tells how far it came says so
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	others := slices.ContainsFunc(report.Targets, func(t pawl.Target) bool { return !slices.Contains(a.Shown, t) })
+	if report.Found > a.Counted || len(a.Shown) > 0 && others {
+		return errMore
+	}
+	if report.Found < limit {
+		a.Counted = report.Found
+	}
+	return nil
 }
 
 // An allDoneBody says what came of an act on all of a filter, and goes on with the rest.
@@ -228,35 +308,43 @@ type nextForm struct {
 // performAll does what a form asks for to all of a filter, for so long, and tells how far it came.
 //
 // If all is done and nothing was refused it leads back to the list, else a page tells how far it came and offers the next step. An act
-// that is under way when allTime is over is finished.
-func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
+// that is under way when allTime is over is finished. some reports whether it may have been done to any in this step.
+func (s *server) performAll(ctx context.Context, p *page, f *actForm) (some bool, _ error) {
 	a := f.All
-	if err := p.takeWhere(a.Filter.Where); err != nil {
-		return err
-	}
 	limit := allMost
 	if a.Most > 0 {
 		limit = min(a.Most, allMost)
 	}
+	if a.Counted > 0 {
+		limit = min(limit, a.Counted)
+	}
 	f.nameSignal()
 	until, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()
-	report, err := s.doAll(until, p, a, a.selectTargets(limit), f.act.makeAct(f))
+	var report pawl.Report
+	var err error
+	if a.Counted != 0 { // 0: none is left
+		report, err = s.doAll(until, p, a, a.selectTargets(limit), f.act.makeAct(f))
+	}
 	timeIsUp := until.Err() != nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, pawl.ErrUnknown)
 	// With an error and no cursor nothing was passed: the next step begins where this one did.
 	if report.Cursor.Run != "" || err == nil {
 		a.Cursor = report.Cursor
 	}
+	if a.Counted >= 0 {
+		a.Counted = max(a.Counted-report.Found, 0)
+	}
 	refused := report.Found - report.Changed - report.Left
 	a.Done.Changed, a.Done.Left, a.Done.Refused = a.Done.Changed+report.Changed, a.Done.Left+report.Left, a.Done.Refused+refused
 	// Everything is done, and nothing has to be told but that.
 	if err == nil && a.Cursor.Run == "" && a.Done.Refused == 0 && a.Done.Changed > 0 {
-		return p.tellAfterwards(f, a.Done.Changed)
+		return true, p.tellAfterwards(f, a.Done.Changed)
 	}
 	b := allDoneBody{
 		All: a, Form: nextForm{f.act.Name, f.repeated()}, Past: f.act.Past, Changed: a.Done.Changed, Left: a.Done.Left, Refused: a.Done.Refused,
 		Back: p.root + a.listAddress(), Again: err != nil || a.Cursor.Run != "", MoreRefusals: max(0, refused-shownRefused),
 	}
+	some = report.Changed > 0 || isUncertain(err) || slices.ContainsFunc(report.Refused, func(one pawl.Refusal) bool { return isUncertain(one.Err) })
 	// The report has the first refusals of this step; how many there were at all it counts.
 	for _, one := range report.Refused[:min(len(report.Refused), shownRefused)] {
 		b.Refusals = append(b.Refusals, effect{Run: one.Run, Token: one.Token, Href: p.targetLink(pawl.Target{Run: one.Run, Token: one.Token}), Refused: p.refusalText(one.Err)})
@@ -269,16 +357,16 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	} else if refused > 0 {
 		status = http.StatusConflict
 	}
-	return p.showStatus(status, "actedall.html", f.act.Title, "", b)
+	return some, p.showStatus(status, "actedall.html", f.act.Title, "", b)
 }
 
-// nameSignal gives a signal for many runs an id, with which all steps send it. So a run gets it once, even if nobody knows whether it has
-// got it already.
+// nameSignal gives a signal an id, that of its form, with which all steps send it. So a run gets it once, even if nobody knows whether it has
+// got it already, or the process that knew the form has ended.
 //
 // The engine takes a signal with an id that a run has had already for the same one, and delivers it once.
 func (f *actForm) nameSignal() {
 	if f.act.options == "signal" && f.Sender == "" {
-		f.Sender = "page-" + rand.Text()
+		f.Sender = "page-" + cmp.Or(f.sent.Get("once"), rand.Text())
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -15,13 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/api"
-	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A slowDisk is a codec with which two runs take longer to store than a step of a page may take, and the second fails.
+// A slowDisk is a codec with which two runs take longer to store than a step of a page may take, and the second fails if err says so.
 type slowDisk struct {
 	run    atomic.Value // a string; "": none
 	before atomic.Bool  // the one before has taken its time as well
@@ -35,7 +32,7 @@ func (d *slowDisk) Encode(place string, plain []byte) ([]byte, error) {
 	if run != "" && (strings.Contains(place, run) || strings.Contains(place, "w-1") && d.before.CompareAndSwap(false, true)) {
 		<-time.After(20 * time.Second)
 	}
-	if run != "" && strings.Contains(place, run) {
+	if run != "" && strings.Contains(place, run) && d.err != nil {
 		return nil, d.err
 	}
 	return plain, nil
@@ -57,17 +54,9 @@ func TestAnErrorAtTheEndOfAStep(t *testing.T) {
 		for i := range 4 {
 			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("w-", i)), Definition: d}, nil))
 		}
-		h := inspector.Handler(e, inspector.Options{Identify: inspector.FromThisMachine("ann", api.All)})
-		send := func(form url.Values) (int, string) {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/act", strings.NewReader(form.Encode()))
-			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			r.RemoteAddr = "127.0.0.1:1"
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
-			return w.Code, w.Body.String()
-		}
+		ask := askDirectly(t, e)
 		disk.run.Store("w-2")
-		status, page := send(url.Values{"do": {"signal"}, "all": {"1"}, "name": {"go"}, "reason": {"they were paid"}})
+		status, page, _ := ask("act", url.Values{"do": {"signal"}, "all": {"1"}, "name": {"go"}, "reason": {"they were paid"}})
 		require.Equal(t, http.StatusConflict, status, page)
 		require.Contains(t, textOf(t, page), "2 signalled")
 		require.Contains(t, textOf(t, page), pawl.ErrNoSpace.Error())
@@ -77,7 +66,7 @@ func TestAnErrorAtTheEndOfAStep(t *testing.T) {
 
 		disk.run.Store("")
 		again.Del("cursor") // as if the first two had been left open as well
-		status, page = send(again)
+		status, page, _ = ask("act", again)
 		require.Equal(t, http.StatusSeeOther, status, page)
 		for i := range 4 {
 			ov, err := e.Overview(t.Context(), workflow.RunID(fmt.Sprint("w-", i)))
@@ -85,22 +74,4 @@ func TestAnErrorAtTheEndOfAStep(t *testing.T) {
 			require.Equal(t, workflow.RunRunning, ov.Status, "each waits at the second node")
 		}
 	})
-}
-
-// A form has an id for its signal when it is shown, so that it counts once though it is sent twice; another form has another one.
-func TestAFormForAllNamesItsSignal(t *testing.T) {
-	s := openShop(t)
-	s.start("w", "name: waits\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n", nil)
-	ann := s.serve(as("ann", api.All))
-	id := func(page string) string {
-		_, rest, ok := strings.Cut(page, `<input name="id" value="`)
-		require.True(t, ok)
-		id, _, _ := strings.Cut(rest, `"`)
-		return id
-	}
-	first, second := id(ann.see("act?all=1&do=signal")), id(ann.see("act?all=1&do=signal"))
-	require.NotEmpty(t, first)
-	require.NotEqual(t, first, second)
-	require.Equal(t, first, id(ann.see("act?all=1&do=signal&name=go&id="+first)))
-	require.Empty(t, id(ann.see("act?do=signal&target=0+w")))
 }

@@ -104,6 +104,11 @@ func (p *page) runActs(id workflow.RunID, s workflow.RunStatus) []actLink {
 func (p *page) tokenActs(id workflow.RunID, t *pawl.Token) []actLink {
 	target := pawl.Target{Run: id, Token: t.ID, Parked: t.Status == workflow.WaitingForOperator}
 	switch t.Status {
+	case workflow.Pending:
+		if t.Attempt == 0 {
+			return nil
+		}
+		return p.actLinks(target, "retry", "skip") // a pause holds back its next attempt
 	case workflow.WaitingForOperator, workflow.Retrying:
 		return p.actLinks(target, "retry", "skip")
 	case workflow.WaitingForApproval:

@@ -76,6 +76,23 @@ func (a *allTargets) Gone() string {
 	return "waited no longer"
 }
 
+// Meanwhile says what becomes of those that come to be like that after the page is made. The instant at which an approval was asked for is not
+// known: newcomers are told apart only from those that the page shows.
+func (a *allTargets) Meanwhile() (text string) {
+	switch {
+	case a.Kind == allOfRuns:
+		text = "Runs that start meanwhile are left out."
+	case a.Kind == allOfLetters:
+		text = "Tasks that are parked meanwhile are left out."
+	case len(a.Shown) > 0:
+		return "Requests that are made meanwhile are left out."
+	}
+	if a.Counted >= 0 {
+		text += " If more are like that when it is sent, it asks again, unless you say to how many of them."
+	}
+	return text
+}
+
 // noneChosen says that there is nothing to do anything to.
 func (a *allTargets) noneChosen() string {
 	if a.Kind == allOfRuns {
@@ -116,6 +133,9 @@ func (a *allTargets) selectTargets(limit int) (s pawl.Selection) {
 	default:
 		f := a.Filter
 		f.Limit, s.Runs = limit, &f
+		if !a.Asked.IsZero() {
+			f.Until = a.untilAsked()
+		}
 	}
 	return s
 }

@@ -1,13 +1,20 @@
 package inspector_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -81,4 +88,31 @@ func TestARunUnderAPurgedID(t *testing.T) {
 		require.Contains(t, page, "after", view)
 		require.NotContains(t, page, "before", view)
 	}
+}
+
+// Forks of one run under one id have the start of that run. Each is shown as itself.
+func TestAForkUnderAPurgedID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: later{}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, engine.Close(context.Background())) }()
+		h := inspector.Handler(engine, as("ann", api.All))
+		see := func() string {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/run/again", nil))
+			return textOf(t, w.Body.String())
+		}
+		ctx := pawl.As(t.Context(), "ann")
+		require.NoError(t, engine.Start(ctx, workflow.Run{ID: "one", Definition: parse(t, "name: one\nstart: a\nnodes: [{id: a, wait: {event: go}}]")}, nil))
+		<-time.After(time.Second)
+		require.NoError(t, engine.Fork(ctx, "one", "again", pawl.ForkOptions{}))
+		require.NoError(t, engine.Cancel(ctx, "again", "enough"))
+		require.Contains(t, see(), `cancelled by "ann"`)
+		require.NoError(t, engine.Purge(ctx, "again"))
+		<-time.After(time.Second)
+		require.NoError(t, engine.Fork(ctx, "one", "again", pawl.ForkOptions{}))
+		page := see()
+		require.Contains(t, page, "waits for the signal go")
+		require.NotContains(t, page, `cancelled by "ann"`)
+	})
 }

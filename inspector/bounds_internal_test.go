@@ -12,8 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
@@ -24,6 +26,8 @@ import (
 	"github.com/pawl-run/pawl/internal/loopback"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
+	"github.com/pawl-run/pawl/internal/texts"
+	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -165,26 +169,28 @@ func TestPagesOfWholeRunsAreBounded(t *testing.T) {
 	}
 }
 
-// Requests have the rate and the number of the API, and say after which time to come again.
+// Requests have the rate and the number of the API, and say after which time to come again. The clock of the rate stands still here.
 func TestRequestsOfPagesAreBounded(t *testing.T) {
-	s, _ := openBounded(t)
-	var w *httptest.ResponseRecorder
-	for range 5000 {
-		if w = ask(s, "ann", "GET", "nothing", ""); w.Code != http.StatusNotFound {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := openBounded(t)
+		var w *httptest.ResponseRecorder
+		for range 5000 {
+			if w = ask(s, "ann", "GET", "nothing", ""); w.Code != http.StatusNotFound {
+				break
+			}
 		}
-	}
-	require.Equal(t, http.StatusTooManyRequests, w.Code)
-	require.Equal(t, "1", w.Header().Get("Retry-After"))
-	require.Equal(t, http.StatusOK, ask(s, "ann", "GET", "static/inspector.css", "").Code, "files have no bound")
-	for range 1024 {
-		_, err := s.bounds.Calls.Admit("bob")
-		require.NoError(t, err)
-	}
-	w = ask(s, "bob", "GET", "nothing", "")
-	require.Equal(t, http.StatusServiceUnavailable, w.Code)
-	require.Equal(t, "1", w.Header().Get("Retry-After"))
-	require.Equal(t, http.StatusNotFound, ask(s, "cid", "GET", "nothing", "").Code)
+		require.Equal(t, http.StatusTooManyRequests, w.Code)
+		require.Equal(t, "1", w.Header().Get("Retry-After"))
+		require.Equal(t, http.StatusOK, ask(s, "ann", "GET", "static/inspector.css", "").Code, "files have no bound")
+		for range 1024 {
+			_, err := s.bounds.Calls.Admit("bob")
+			require.NoError(t, err)
+		}
+		w = ask(s, "bob", "GET", "nothing", "")
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Equal(t, "1", w.Header().Get("Retry-After"))
+		require.Equal(t, http.StatusNotFound, ask(s, "cid", "GET", "nothing", "").Code)
+	})
 }
 
 // A page of a list whose condition costs too much has what was found, and leads to the rest. Such pages count among those of whole runs.
@@ -250,6 +256,118 @@ func TestDefinitionsAboveTheDefaultBounds(t *testing.T) {
 	for _, address := range []string{"definitions?workflow=large&version=1", "run/large", "run/large?view=definition", "run/large?view=definition&revision=1", "run/large?view=definition&revision=2"} {
 		page := ask(s, "ann", http.MethodGet, address, "")
 		require.Equal(t, http.StatusOK, page.Code, "%s: %s", address, page.Body)
+	}
+}
+
+// A timeline on which each node is a lane has a page of them, and leads to the others.
+func TestATimelineOfManyNodesHasPages(t *testing.T) {
+	s, engine := openBounded(t)
+	const nodes = 1000
+	d := &workflow.Definition{Name: "long", Start: "n0", Nodes: []workflow.Node{{ID: "n0"}}}
+	for i := range nodes - 1 {
+		to := workflow.NodeID(fmt.Sprint("n", i+1))
+		d.Transitions = append(d.Transitions, workflow.Transition{From: d.Nodes[i].ID, To: to})
+		d.Nodes = append(d.Nodes, workflow.Node{ID: to})
+	}
+	require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
+	next := regexp.MustCompile(`rel="next" href="\.\./([^"]*)"`)
+	lanes, pages := 0, 0
+	for address := "run/r?view=timeline"; address != ""; pages++ {
+		page := ask(s, "ann", http.MethodGet, address, "").Body.String()
+		n := strings.Count(page, `<div class="lane band-lane">`)
+		require.LessOrEqual(t, n, laneTokens)
+		lanes += n
+		address = ""
+		if to := next.FindStringSubmatch(page); to != nil {
+			address = html.UnescapeString(to[1])
+		}
+	}
+	require.Equal(t, nodes, lanes)
+	require.Equal(t, nodes/shownLanes, pages)
+}
+
+// The page of a fan-out of a run with too many threads says so, and what is known of all branches together.
+func TestBranchesThatAreNotToldApart(t *testing.T) {
+	s, engine := openBounded(t)
+	d, err := workflow.ParseYAML([]byte("name: wide\nstart: split\nnodes: [{id: split}, {id: load, task: load}]\n" +
+		"transitions: [{from: split, to: load, siblingGroup: files, spawnCount: 8}]"))
+	require.NoError(t, err)
+	require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
+	require.NotContains(t, ask(s, "ann", http.MethodGet, "run/r?view=group&group=1", "").Body.String(), "too many threads")
+	s.tokens = 5
+	page := ask(s, "ann", http.MethodGet, "run/r?view=group&group=1", "").Body.String()
+	require.Contains(t, page, "The run has too many threads to tell branches apart.")
+	require.Contains(t, page, "<b>8</b> running")
+	require.Contains(t, page, `<svg class="bar"`)
+	require.NotContains(t, page, "No branch is like that.")
+}
+
+// Lists have a part of many workflows, in which the one that is chosen is.
+func TestListsOfWorkflowsAreBounded(t *testing.T) {
+	s, engine := openBounded(t)
+	const workflows = 1500
+	var wg sync.WaitGroup
+	for i := range workflows {
+		wg.Go(func() {
+			d := &workflow.Definition{Name: fmt.Sprintf("w%04d", i), Start: "a", Nodes: []workflow.Node{{ID: "a", Wait: &workflow.WaitSpec{Event: "go"}}}}
+			assert.NoError(t, engine.Start(t.Context(), workflow.Run{ID: workflow.RunID(d.Name), Definition: d}, nil))
+		})
+	}
+	wg.Wait()
+	page := ask(s, "ann", http.MethodGet, "runs?workflow=w1499", "").Body.String()
+	require.Equal(t, listedFlows+1, strings.Count(page, `<option value="w`))
+	require.Contains(t, page, `<option value="w1499" selected>w1499</option>`)
+	require.Contains(t, page, "and 1,299 more: choose them by a condition")
+	page = ask(s, "ann", http.MethodGet, "definitions", "").Body.String()
+	require.Equal(t, listedFlows, strings.Count(page, `<div class="flow">`))
+	require.Contains(t, page, "1,300 more have runs")
+	require.Contains(t, ask(s, "ann", http.MethodGet, "definitions?workflow=w1499", "").Body.String(), "w1499")
+}
+
+// A page of schedules is made anew now and then: no commit of a run tells that one was paused.
+func TestSchedulesAreLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, engine := openBounded(t)
+		d, err := workflow.ParseYAML([]byte("name: w\nstart: a\nnodes: [{id: a}]"))
+		require.NoError(t, err)
+		_, err = engine.Publish(t.Context(), d)
+		require.NoError(t, err)
+		set, err := schedule.Parse([]byte("schedules: [{id: rare, workflow: {name: w}, every: 1000h}]"))
+		require.NoError(t, err)
+		_, err = engine.Schedules().Apply(t.Context(), set, pawl.ApplyOptions{})
+		require.NoError(t, err)
+		for _, address := range []string{"schedules", "schedule?id=rare"} {
+			p := s.newPage(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/live/"+address, nil))
+			p.rights = api.All
+			frames, leave, err := s.joinHub(p, address)
+			require.NoError(t, err)
+			require.NotContains(t, string(<-frames), "It is paused since")
+			require.NoError(t, engine.Schedules().Pause(pawl.Because(pawl.As(t.Context(), "ann"), "lunch"), "rare"))
+			select {
+			case frame := <-frames:
+				require.Contains(t, string(frame), "It is paused since", address)
+			case <-time.After(2 * tasksEvery):
+				require.Fail(t, "there is no frame", address)
+			}
+			leave()
+			require.NoError(t, engine.Schedules().Resume(pawl.As(t.Context(), "ann"), "rare"))
+		}
+	})
+}
+
+// The id that is proposed for a run which is made of another one is such that a run may have it.
+func TestIDsThatAreProposed(t *testing.T) {
+	s, engine := openBounded(t)
+	require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "order-42-2", Definition: dense(3, 1)}, nil))
+	p := s.newPage(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/act", nil))
+	for of, want := range map[workflow.RunID]workflow.RunID{
+		"order-42": "order-42-3", "order-42/3.1": "order-42-3.1-2", "order-42/3.1/1.1": "order-42-3.1-1.1-2",
+		workflow.RunID(strings.Repeat("é", 127)):       workflow.RunID(strings.Repeat("é", 126) + "-2"),
+		workflow.RunID(strings.Repeat("x", 253)):       workflow.RunID(strings.Repeat("x", 253) + "-2"),
+		workflow.RunID(strings.Repeat("x", 254) + "y"): workflow.RunID(strings.Repeat("x", 253) + "-2"),
+	} {
+		require.Equal(t, want, s.freeID(p, of))
+		require.NoError(t, texts.CheckRunID(want))
 	}
 }
 

@@ -3,7 +3,10 @@ package inspector
 import (
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -13,22 +16,40 @@ import (
 // id.
 type runLife struct {
 	run     workflow.RunID
-	started int64 // in milliseconds of Unix time
+	started int64 // in milliseconds of Unix time: see readBegin
 }
 
 // lifeOf returns the life of the run in view.
-func (v *viewer) lifeOf() runLife { return runLife{v.id, v.ov.StartedAt.UnixMilli()} }
+func (v *viewer) lifeOf() runLife { return runLife{v.id, v.began.UnixMilli()} }
+
+// readBegin returns when the life of a run began. A fork has the start of the run that it was made of, as all forks of that run
+// do: its life began with the record that made it.
+func (p *page) readBegin(sum *pawl.RunSummary) (time.Time, error) {
+	began := sum.StartedAt
+	if sum.ForkedFrom.Run == "" {
+		return began, nil
+	}
+	for r, err := range acts.Records(p.s.engine.Journal(p.r.Context(), sum.Run, pawl.EventsOptions{After: sum.ForkedFrom.Record})) {
+		if err != nil {
+			return began, err
+		}
+		began = r.At
+		break
+	}
+	return began, nil
+}
 
 // forgetRun drops what is kept of a run that was purged.
 //
-// showRun calls it when a run is not found. It is there for the memory, not for truth: see runLife. A cache with a key that has a life
-// must be in this list.
+// readViewer calls it when a run is not found. It is there for the memory, not for truth: see runLife. A cache with a key that
+// has a life must be in this list.
 func (s *server) forgetRun(id workflow.RunID) {
 	s.whys.dropEntries(func(life runLife) bool { return life.run == id })
 	s.pasts.dropEntries(func(life runLife) bool { return life.run == id })
 	s.strips.dropEntries(func(life runLife) bool { return life.run == id })
 	s.taken.dropEntries(func(key takenKey) bool { return key.life.run == id })
 	s.graphs.dropEntries(func(key graphKey) bool { return key.life.run == id })
+	s.places.dropEntries(func(key placeKey) bool { return key.life.run == id })
 }
 
 // A cache keeps the values that were added last, up to a number of them. order has the keys of kept, each once. Its methods may be called

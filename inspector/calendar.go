@@ -44,33 +44,54 @@ const (
 func (p *page) calendarOf(st *schedule.Standing, events []schedule.Event, name string) (calendar, error) {
 	zone := zoneOf(&st.Schedule)
 	now := p.now.In(zone)
-	first, err := time.ParseInLocation("2006-01", cmp.Or(name, now.Format("2006-01")), zone)
-	if err != nil || first.Year() < 1970 || first.Year() > 9998 {
+	date, err := time.Parse("2006-01", cmp.Or(name, now.Format("2006-01")))
+	if err != nil || date.Year() < 1970 || date.Year() > 9998 {
 		return calendar{}, errNoPage
 	}
-	end := first.AddDate(0, 1, 0)
+	end := date.AddDate(0, 1, 0)
 	out := calendar{
-		Title: first.Format("January 2006"), Before: p.monthLink(st, first.AddDate(0, -1, 0)), Next: p.monthLink(st, end),
+		Title: date.Format("January 2006"), Before: p.monthLink(st, date.AddDate(0, -1, 0)), Next: p.monthLink(st, end),
 	}
-	if first.Format("2006-01") != now.Format("2006-01") {
+	if date.Format("2006-01") != now.Format("2006-01") {
 		out.Now = p.scheduleLink(st.Schedule.ID)
 	}
 	table, err := schedule.Compile(&st.Schedule)
 	if err != nil {
 		return calendar{}, err
 	}
-	m := month{p: p, table: table, zone: zone, first: first, end: end, marks: map[time.Time]firingMark{}}
+	m := month{p: p, table: table, zone: zone, date: date, first: startOf(date, zone), end: startOf(end, zone), marks: map[time.Time]firingMark{}}
 	for i := range events {
 		m.addEvent(&events[i])
 	}
 	m.addFuture(st)
 	out.More = m.more
-	out.Weeks = weeksOf(first, end, m.daysOf(now))
+	out.Weeks = weeksOf(date, end, m.daysOf(now))
 	return out, nil
 }
 
-func (p *page) monthLink(st *schedule.Standing, first time.Time) string {
-	return p.scheduleLink(st.Schedule.ID, "month", first.Format("2006-01"))
+func (p *page) monthLink(st *schedule.Standing, date time.Time) string {
+	return p.scheduleLink(st.Schedule.ID, "month", date.Format("2006-01"))
+}
+
+// maxChanges bounds the changes of a clock on one day.
+const maxChanges = 10
+
+// startOf returns the first instant of a day in a zone. That is not midnight where clocks jump over it, and the first of two where they are set
+// back to it.
+func startOf(date time.Time, zone *time.Location) time.Time {
+	at := time.Date(date.Year(), date.Month(), date.Day(), 12, 0, 0, 0, zone)
+	for range maxChanges {
+		hour, minute, second := at.Clock()
+		midnight := at.Add(-time.Duration(hour*3600+minute*60+second) * time.Second) // if clocks do not change before at
+		changed, _ := at.ZoneBounds()
+		if changed.IsZero() || changed.Before(midnight) {
+			return midnight
+		}
+		if at = changed.Add(-time.Second); at.Day() != date.Day() {
+			return changed
+		}
+	}
+	return at
 }
 
 // A month collects what becomes of the instants of a month.
@@ -78,7 +99,8 @@ type month struct {
 	p          *page
 	table      *schedule.Timetable
 	zone       *time.Location
-	first, end time.Time
+	date       time.Time                // its first day, in UTC: dates have no zone
+	first, end time.Time                // its instants, from first on and before end
 	marks      map[time.Time]firingMark // by their instants
 	more       bool
 }
@@ -108,12 +130,25 @@ func (m *month) addEvent(ev *schedule.Event) {
 	one := *ev
 	one.Count = 0
 	for f := range m.table.Between(lastOf(ev.Scheduled, m.first).Add(-time.Second), firstOf(ev.Until, m.end)) {
+		if !isSkippedAs(&f, ev.Skip) {
+			continue
+		}
 		one.Scheduled = f.At
 		mark, _ = m.p.markOf(&one, m.zone)
 		if m.addMark(f.At, mark); m.more {
 			return
 		}
 	}
+}
+
+// isSkippedAs reports whether an instant is one of those that were skipped for a reason: those between them that were left out
+// have others.
+func isSkippedAs(f *schedule.Firing, reason string) bool {
+	switch left := schedule.Left(reason); left {
+	case schedule.LeftExcept, schedule.LeftMissing, schedule.LeftRepeated:
+		return f.Left == left
+	}
+	return f.Left == ""
 }
 
 // addFuture adds the firings that are to come.
@@ -141,8 +176,8 @@ func (m *month) addFuture(st *schedule.Standing) {
 
 // daysOf returns the days of the month.
 func (m *month) daysOf(now time.Time) (out []calendarDay) {
-	for at := m.first; at.Before(m.end); at = at.AddDate(0, 0, 1) {
-		out = append(out, calendarDay{Day: at.Day(), Name: at.Format("Mon 2"), Today: at.Format(time.DateOnly) == now.Format(time.DateOnly)})
+	for date := m.date; date.Month() == m.date.Month(); date = date.AddDate(0, 0, 1) {
+		out = append(out, calendarDay{Day: date.Day(), Name: date.Format("Mon 2"), Today: date.Format(time.DateOnly) == now.Format(time.DateOnly)})
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(m.marks), time.Time.Compare) {
 		local, mark := at.In(m.zone), m.marks[at]
@@ -153,7 +188,7 @@ func (m *month) daysOf(now time.Time) (out []calendarDay) {
 	for i := range out {
 		out[i].sumUp()
 	}
-	for ch := range m.table.Changes(m.first, m.end) {
+	for ch := range m.table.Changes(m.first.Add(-time.Second), m.end) {
 		if local := ch.At.In(m.zone); local.Before(m.end) {
 			out[local.Day()-1].Clock = "clocks go from " + ch.From + " to " + ch.To
 		}
@@ -185,7 +220,7 @@ func (d *calendarDay) sumUp() {
 	d.Marks = nil
 }
 
-// weeksOf returns the days of a month in weeks that begin on Monday, with places that are empty.
+// weeksOf returns the days between two dates in weeks that begin on Monday, with places that are empty.
 func weeksOf(first, end time.Time, days []calendarDay) [][]calendarDay {
 	fromMonday := func(t time.Time) int { return (int(t.Weekday()) + 6) % 7 }
 	all := append(make([]calendarDay, fromMonday(first)), days...)

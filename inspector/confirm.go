@@ -10,9 +10,11 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/crowd"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -66,6 +68,7 @@ type actBody struct {
 	All      *allTargets // instead of one or more; Effects are of the first of them
 	Tried    int         // how many of the effects were tried
 	Busy     bool        // others were not, as too many whole runs are read at once
+	Blind    bool        // none was, as the reader may not see what comes of values
 	Back     string
 	Signals  []string // that the run waits for
 	Nodes    []string // from which it can be performed again
@@ -126,7 +129,7 @@ func (s *server) askAct(p *page, f *actForm, wrong error) error {
 }
 
 // Asks reports whether the form has to say more before anything can be tried: then its filled button shows what would happen, and does nothing.
-func (b *actBody) Asks() bool { return b.Options != "" && b.Tried == 0 && !b.Busy }
+func (b *actBody) Asks() bool { return b.Options != "" && b.Tried == 0 && !b.Busy && !b.Blind }
 
 // Of returns how many the act would be done to.
 func (b *actBody) Of() int {
@@ -160,10 +163,12 @@ func (b *actBody) Button() string {
 	return b.Title + " the " + noun[0]
 }
 
-// freeID proposes an id for a run that is made of another one: that of the other and a number, from 2.
+// freeID proposes an id for a run that is made of another one: that of the other, as far as it has room, and a number, from 2.
 func (s *server) freeID(p *page, of workflow.RunID) workflow.RunID {
+	base := strings.ReplaceAll(string(of), "/", "-") // that of a child
+	base = strings.ToValidUTF8(base[:min(len(base), limits.MaxRunID-len("-2"))], "")
 	for n := 2; n < 10; n++ {
-		id := workflow.RunID(fmt.Sprintf("%s-%d", of, n))
+		id := workflow.RunID(fmt.Sprintf("%s-%d", base, n))
 		if _, err := s.engine.Summary(p.r.Context(), id); errors.Is(err, pawl.ErrRunNotFound) {
 			return id
 		}
@@ -204,7 +209,9 @@ func (p *page) actBodyOf(f *actForm) actBody {
 // A form that comes by GET may be prefilled with a value; if that is wrong it is said as well, but the page is no error of the reader.
 func (p *page) tellWrong(b *actBody, f *actForm, wrong error) int {
 	status := http.StatusOK
-	if wrong != nil {
+	if errors.Is(wrong, errMore) || errors.Is(wrong, errSentBefore) {
+		status = http.StatusConflict
+	} else if wrong != nil {
 		status = http.StatusBadRequest
 	} else if f.Text != "" || len(f.Limits) > 0 {
 		wrong = f.checkForm()
@@ -218,11 +225,13 @@ func (p *page) tellWrong(b *actBody, f *actForm, wrong error) int {
 // addEffects tries an act on the first targets, and offers the signals for which the first of them waits, or its limits.
 //
 // All targets are in the list, so that the form has them, but only triedTargets are tried. For a single target an error is that of the
-// page: there is nothing to be shown. If one of several is gone, the page only tells that.
+// page: there is nothing to be shown. If one of several is gone, the page only tells that. An act with a value is not tried for
+// those who see no values: conditions would tell them, one after the other.
 func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Target) error {
+	b.Blind = f.choosesValue() && p.rights&api.Values == 0
 	for i, t := range targets {
 		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t), Unseen: true, New: f.act.options == "fork"}
-		if i < triedTargets && f.isComplete() {
+		if i < triedTargets && f.isComplete() && !b.Blind {
 			err := s.tryAct(p, f, t, &e)
 			// A reader who needs to act can: only what would come of it is not shown.
 			if errors.As(err, new(*crowd.BusyError)) {
@@ -250,6 +259,11 @@ func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Targ
 		return s.addRerunNodes(p, b, targets[0].Run)
 	}
 	return nil
+}
+
+// choosesValue reports whether the reader chooses a value for the act.
+func (f *actForm) choosesValue() bool {
+	return slices.Contains([]string{"output", "signal", "raise", "patch"}, f.act.options)
 }
 
 // isComplete reports whether a form says enough for the act to be tried.

@@ -1,7 +1,6 @@
 package inspector
 
 import (
-	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/replay"
@@ -34,13 +33,13 @@ type takenSet map[workflow.TransitionID]bool
 //
 // It sets Counted and Never of the body, and Taken of sum, by which the edges are labelled. If no run counts, sum says nothing of
 // transitions, which is not the same as that none was taken.
-func (b *definitionsBody) countTaken(p *page, g *compiled.Graph, sum *diagram.Run, runs []pawl.Overview) error {
+func (b *definitionsBody) countTaken(p *page, g *compiled.Graph, sum *diagram.Run, runs []gridRun) error {
 	left := int64(countedOfAll)
 	sum.Taken = map[workflow.TransitionID]int{}
 	for i := range runs {
 		ov := &runs[i]
 		// Only what is not remembered costs anything of the bound of a page. Runs beyond it are counted when the page is loaded again.
-		key := takenKey{runLife{ov.Run, ov.StartedAt.UnixMilli()}, ov.Seq, g.Hash}
+		key := takenKey{runLife{ov.Run, ov.began.UnixMilli()}, ov.Seq, g.Hash}
 		one, ok := p.s.taken.find(key)
 		// It would take too long: the run does not count, and Counted says how many do.
 		if !ok && (ov.Seq > countedRecords || ov.Seq > left) {

@@ -58,6 +58,20 @@ func TestArtifactsAreSaved(t *testing.T) {
 	}
 }
 
+// A page of a value that is large and deep is small.
+func TestADeepValueIsASmallPage(t *testing.T) {
+	s := openShop(t)
+	var v any = strings.Repeat("x", 1<<19)
+	for range 120 {
+		v = map[string]any{"within": v, strings.Repeat("key", 1000): 1}
+	}
+	s.start("deep", "name: deep\nstart: a\nnodes: [{id: a, task: f, input: {x: input}, retry: {maxAttempts: 1, exhausted: park}}]", v)
+	require.NoError(t, s.engine.Fail(t.Context(), s.key("deep", "a"), pawl.TaskError{Code: "no"}))
+	for _, address := range []string{"run/deep?view=data", "run/deep?view=token&token=1", "inbox"} {
+		require.Less(t, len(s.see(address)), 200<<10, address)
+	}
+}
+
 // The first page names the runs that cannot be loaded, before all else.
 func TestDamagedRunsNeedPeople(t *testing.T) {
 	dir := t.TempDir()

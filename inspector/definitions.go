@@ -30,12 +30,20 @@ type gridCell struct {
 	Class, Label, Href string
 }
 
+// A gridRun is a run in the grid, and when it began: see readBegin.
+type gridRun struct {
+	pawl.Overview
+
+	began time.Time
+}
+
 // A definitionsBody is a list of all workflows, or one of them with its last runs: then Chosen is not nil, and the fields behind it are
 // set.
 type definitionsBody struct {
 	picture
 
 	Workflows []workflowRow
+	Unlisted  int // workflows
 	Published []publishedRow
 	More      bool // names under which others are published
 	Chosen    *workflowRow
@@ -70,6 +78,8 @@ func (s *server) showDefinitions(p *page) error {
 		if b.Published, b.More, err = s.listPublished(p); err != nil {
 			return err
 		}
+		b.Workflows = cutWorkflows(rows, listedFlows)
+		b.Unlisted = len(rows) - len(b.Workflows)
 		return p.showPage("definitions.html", "Definitions", "definitions", b)
 	}
 	return s.showWorkflow(p, name, &b)
@@ -111,7 +121,7 @@ func (s *server) showWorkflow(p *page, name string, b *definitionsBody) error {
 // definition has no more is in none.
 func (s *server) addGrid(p *page, b *definitionsBody) error {
 	ctx := p.r.Context()
-	var runs []pawl.Overview
+	var runs []gridRun
 	for r, err := range s.engine.Runs(ctx, pawl.RunFilter{Workflow: b.Chosen.Name, Newest: true, Limit: gridRuns}) {
 		if err != nil {
 			return err
@@ -121,16 +131,20 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 		if err != nil {
 			continue // it was purged meanwhile, or is damaged: its own page says so
 		}
+		since, err := p.readBegin(&r)
+		if err != nil {
+			continue
+		}
 		if len(runs) == 0 {
 			b.Version, b.Newest = r.Version, runLink{r.Run, p.runLink(r.Run)}
 		}
-		runs = append(runs, ov)
+		runs = append(runs, gridRun{ov, since})
 	}
 	if len(runs) == 0 {
 		return errNoPage
 	}
 	// The definition is that of the newest run, with its patches.
-	v := &viewer{page: p, id: runs[0].Run, ov: runs[0], ctx: ctx}
+	v := &viewer{page: p, id: runs[0].Run, ov: runs[0].Overview, began: runs[0].began, ctx: ctx}
 	g, err := v.graphOf()
 	if err != nil {
 		return err
@@ -167,7 +181,7 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 			continue
 		}
 		for k := range runs {
-			row.Cells = append(row.Cells, p.gridCellOf(&runs[k], row.Node))
+			row.Cells = append(row.Cells, p.gridCellOf(&runs[k].Overview, row.Node))
 		}
 		b.Grid = append(b.Grid, row)
 	}

@@ -35,8 +35,11 @@ type diffBody struct {
 
 // showDiff compares two runs: where they part, and why. Where the address does not name both it asks for them.
 //
-// Both journals are played for it. Values are compared as they are, and only shown to those who may see them.
+// Both journals are played for it. Values are compared as they are: nobody compares runs who does not see them so, as in the API.
 func (s *server) showDiff(p *page) error {
+	if !p.seesTexts() {
+		return errForbidden
+	}
 	q := p.r.URL.Query()
 	ids := [2]workflow.RunID{workflow.RunID(q.Get("a")), workflow.RunID(q.Get("b"))}
 	if ids[0] == "" || ids[1] == "" {
@@ -63,9 +66,7 @@ func (s *server) showDiff(p *page) error {
 		b.Sides[1].addChoice(p, c.Parting.B)
 	}
 	if v := c.Value; v != nil {
-		if b.Value = v.Place; !p.seesTexts() {
-			b.Value = "not shown to you"
-		}
+		b.Value = v.Place
 		b.Sides[0].addValue(p, v.A, v.SeqA)
 		b.Sides[1].addValue(p, v.B, v.SeqB)
 	}
@@ -80,19 +81,13 @@ func (d *sideBody) addChoice(p *page, c *replay.Choice) {
 	if c == nil {
 		return
 	}
-	d.Seq, d.At, d.Text = c.Seq, clockText(c.At), c.Text
+	d.Seq, d.At, d.Text, d.Why = c.Seq, clockText(c.At), c.Text, c.Why
 	d.Moment = p.runLink(d.ID, "at", strconv.FormatInt(c.Seq, 10))
-	if p.seesTexts() {
-		d.Why = c.Why
-	}
 }
 
 // addValue shows the value of one run, and leads to the record that gave it, if that is known.
 func (d *sideBody) addValue(p *page, v any, seq int64) {
 	d.Value = p.valueAt(d.ID, "value", v, smallValue)
-	if p.s.options.Redact != nil { // which knows no such path
-		d.Value = &shownValue{Kind: "more", Text: "not shown to you"}
-	}
 	if seq > 0 {
 		d.ValueAt = p.runLink(d.ID, "at", strconv.FormatInt(seq, 10))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -22,7 +23,15 @@ func TestDiff(t *testing.T) {
 	require.Contains(t, diff, "They decide the same 0 times, and part at quote . The first value that differs: input.amount")
 	require.Contains(t, diff, "Only here: split load")
 	require.Contains(t, s.see("run/order-1?view=family"), `action="../diff"`)
-	require.NotContains(t, textOf(t, s.serve(as("ann", api.View)).see("diff?a=order-1&b=order-2")), "amount")
+	redacted := as("ann", api.All)
+	redacted.Redact = func(_ workflow.RunID, _ string, v any) any { return v }
+	for _, o := range []inspector.Options{as("ann", api.View|api.Act), redacted} {
+		reader := s.serve(o)
+		status, page := reader.get("diff?a=order-1&b=order-2")
+		require.Equal(t, 403, status, "whether two values are the same tells what they are, one run after the other")
+		require.NotContains(t, textOf(t, page), "amount")
+		require.NotContains(t, textOf(t, reader.see("run/order-1?view=family")), "Compare")
+	}
 	status, _ := s.get("diff?a=order-1&b=nobody")
 	require.Equal(t, 404, status)
 	for _, address := range []string{"diff", "diff?a=order-1", "diff?a=order-1&b="} {

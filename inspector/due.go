@@ -10,7 +10,6 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/history"
-	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -24,33 +23,22 @@ type forkLink struct {
 }
 
 // addOrigin says of a run on whose behalf it is, how its caller has labelled it, and of what it was forked.
-func (v *viewer) addOrigin(h *runHead) error {
-	sum, err := v.s.engine.Summary(v.ctx, v.id)
-	if err != nil {
-		return err
+func (v *viewer) addOrigin(h *runHead) {
+	h.Version, h.Tenant = v.sum.Version, v.sum.Tenant
+	for _, key := range slices.Sorted(maps.Keys(v.sum.Labels)) {
+		text := key + "=" + v.sum.Labels[key]
+		h.Labels = append(h.Labels, labelLink{text, v.pageLink("runs", "where", fmt.Sprintf("labels[%s] == %s", strconv.Quote(key), strconv.Quote(v.sum.Labels[key])))})
 	}
-	h.Version, h.Tenant = sum.Version, sum.Tenant
-	for _, key := range slices.Sorted(maps.Keys(sum.Labels)) {
-		text := key + "=" + sum.Labels[key]
-		h.Labels = append(h.Labels, labelLink{text, v.pageLink("runs", "where", fmt.Sprintf("labels[%s] == %s", strconv.Quote(key), strconv.Quote(sum.Labels[key])))})
-	}
-	from := sum.ForkedFrom
+	from := v.sum.ForkedFrom
 	if from.Run == "" {
-		return nil
+		return
 	}
 	h.Forked = &forkLink{Run: runLink{from.Run, v.runLink(from.Run, "at", strconv.FormatInt(from.Record, 10))}, Record: from.Record}
 	// The record that makes it follows those of the other run: the times before it are not those of this run.
-	for r, err := range acts.Records(v.s.engine.Journal(v.ctx, v.id, pawl.EventsOptions{After: from.Record})) {
-		if err != nil {
-			return err
-		}
-		h.Started = v.instantOf(r.At)
-		if !v.ov.EndedAt.IsZero() {
-			h.Took = spanText(v.ov.EndedAt.Sub(r.At))
-		}
-		break
+	h.Started = v.instantOf(v.began)
+	if !v.ov.EndedAt.IsZero() {
+		h.Took = spanText(v.ov.EndedAt.Sub(v.began))
 	}
-	return nil
 }
 
 // toleratedLines says of a completed run how many of its steps have failed all the same; nothing if none has.

@@ -50,6 +50,22 @@ func TestWhatIsDueCanBeDoneThere(t *testing.T) {
 	require.Equal(t, 1, len(regexp.MustCompile("not today").FindAllString(textOf(t, ann.see("run/broken")), -1)), "one failure is told once")
 }
 
+// A task that a pause holds back from its next attempt can be retried, which keeps it in its place, or skipped; one that has
+// not begun has nothing to repeat.
+func TestATaskThatIsHeldBackCanBeSkipped(t *testing.T) {
+	s := openShop(t)
+	s.startOrder("order-1")
+	require.NoError(t, s.engine.Pause(t.Context(), "order-1"))
+	ann := s.serve(as("ann", api.All))
+	require.NoError(t, s.engine.Retry(t.Context(), pawl.Target{Run: "order-1", Token: 3}, pawl.RetryOptions{}))
+	page := ann.see("run/order-1?view=token&token=3")
+	require.Contains(t, textOf(t, page), "pending")
+	require.Equal(t, []string{"resume", "signal", "cancel", "retry", "skip"}, actsOf(page), "of the run, of its token")
+	status, body, _ := ann.post("act", url.Values{"do": {"skip"}, "target": {"3 order-1"}, "reason": {"sent by hand"}}, "same-origin")
+	require.Equal(t, 303, status, body)
+	require.Contains(t, textOf(t, ann.see("run/order-1?view=token&token=3")), "1 skipped")
+}
+
 // Several parked tasks of one node are retried together from the page of their run, and no others.
 func TestParkedTasksOfARunAreRetriedTogether(t *testing.T) {
 	s := openShop(t)
@@ -79,7 +95,7 @@ func TestRerunFromANode(t *testing.T) {
 	require.NoError(t, err)
 	ann := s.serve(as("ann", api.All))
 	asks := ann.see("act?do=rerun&target=0+chain-1")
-	require.Contains(t, asks, "<option>b</option>")
+	require.Contains(t, asks, `<option value="b">b</option>`)
 	require.Contains(t, textOf(t, asks), "Not tried yet")
 	require.Regexp(t, `<button class="primary" formmethod="get" formnovalidate>Show what would happen</button><button>Make the new run`, asks)
 	asks = ann.see("act?do=rerun&target=0+chain-1&node=b")

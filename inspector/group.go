@@ -97,7 +97,7 @@ func (v *viewer) branchesOf(groups []pawl.Group) (map[workflow.GroupID]*branches
 		if err != nil {
 			return nil, err
 		}
-		if len(scopes) > cellsTokens {
+		if len(scopes) > v.s.tokens {
 			return nil, nil
 		}
 		// Tokens come by id, parents before what they have made, so the scope of the parent is known.

@@ -50,8 +50,14 @@ func (p *page) rowOf(r *pawl.RunSummary) runRow {
 //
 // The last of them is then an ellipsis. It cuts characters and not bytes.
 func shortText(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
+	n, end := 0, 0
+	for i := range text {
+		if n == most-1 {
+			end = i
+		}
+		if n++; n > most {
+			return text[:end] + "…"
+		}
 	}
 	return text
 }
@@ -118,6 +124,7 @@ const (
 	shownNeeds   = 5
 	shownRecent  = 12
 	shownFlows   = 12
+	listedFlows  = 200 // where all workflows are listed, or can be chosen
 )
 
 // showHome answers the first page. Failures of children are those of their roots again, so only roots are counted.
@@ -192,11 +199,11 @@ func (s *server) showHome(p *page) error {
 
 // listNeeds lists the first parked tasks and approvals, and returns how many of each there are, up to countedNeeds.
 func (s *server) listNeeds(p *page, b *homeBody) (n [2]int, err error) {
-	letters, err := s.groupLetters(p, "")
+	letters, err := s.groupLetters(p, pawl.DeadLetterFilter{}, "")
 	if err != nil {
 		return n, err
 	}
-	approvals, err := s.groupApprovals(p, "")
+	approvals, err := s.groupApprovals(p, pawl.ApprovalFilter{}, "")
 	b.Letters, b.Approvals = p.rowsOf(allOfLetters, "", &letters, shownNeeds), p.rowsOf(allOfApprovals, "", &approvals, shownNeeds)
 	return [2]int{letters.N, approvals.N}, err
 }
@@ -263,15 +270,19 @@ type workflowList struct {
 	All  string // where they are listed
 }
 
-// firstWorkflows returns the first shownFlows workflows; of more, those of which the most runs have not ended.
+// firstWorkflows returns the first shownFlows workflows.
 func (p *page) firstWorkflows(rows []workflowRow) workflowList {
-	list := workflowList{rows, len(rows), p.pageLink("definitions")}
-	if list.Of > shownFlows {
-		list.Rows = slices.Clone(rows)
-		slices.SortStableFunc(list.Rows, func(a, b workflowRow) int { return b.countLive() - a.countLive() })
-		list.Rows = list.Rows[:shownFlows]
+	return workflowList{cutWorkflows(rows, shownFlows), len(rows), p.pageLink("definitions")}
+}
+
+// cutWorkflows returns so many workflows; of more, those of which the most runs have not ended.
+func cutWorkflows(rows []workflowRow, most int) []workflowRow {
+	if len(rows) <= most {
+		return rows
 	}
-	return list
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, func(a, b workflowRow) int { return b.countLive() - a.countLive() })
+	return rows[:most]
 }
 
 // countLive returns how many runs of a workflow have not ended.

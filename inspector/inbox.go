@@ -3,7 +3,6 @@ package inspector
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -116,20 +115,22 @@ func (s *server) showMatches(p *page, where string) error {
 		return err
 	}
 	b := inboxBody{Where: where, Help: conditionHelpAt(p.now), MayAct: p.rights&api.Act != 0, Of: p.openedKind(), All: p.pageLink("inbox", "where", where)}
-	letters, err := s.groupLetters(p, where)
+	a, err := p.openedGroup(b.Of, where)
 	if err != nil {
 		return err
 	}
-	approvals, err := s.groupApprovals(p, where)
+	b.Opened = a.Words
+	var letters, approvals inboxGroups
+	if b.Of != allOfApprovals {
+		letters, err = s.groupLetters(p, a.letterFilter(), a.like())
+	}
+	if err == nil && b.Of != allOfLetters {
+		approvals, err = s.groupApprovals(p, a.approvalFilter(), a.like())
+	}
 	if err != nil {
 		return err
 	}
 	b.LetterCount, b.ApprovalCount = letters.countText(), approvals.countText()
-	if b.Of != "" {
-		if b.Opened, err = p.openedText(b.Of); err != nil {
-			return err
-		}
-	}
 	afterLetter, afterApproval, err := p.inboxCursors()
 	if err != nil {
 		return err
@@ -142,7 +143,7 @@ func (s *server) showMatches(p *page, where string) error {
 		b.ApprovalGroups = p.rowsOf(allOfApprovals, where, &approvals, groupRows)
 		b.ApprovalPages = p.inboxPagesOf(allOfApprovals, where, approvals.N, pawl.Target{})
 	}
-	err = s.addMembers(p, &b, afterLetter, afterApproval)
+	err = s.addMembers(p, &b, a, afterLetter, afterApproval)
 	if err == nil && b.Of == "" {
 		err = s.addBlocked(p, &b)
 	}
@@ -158,11 +159,7 @@ func (s *server) showMatches(p *page, where string) error {
 }
 
 // addMembers lists what is not shown in groups: the members of the one that is opened, or of a kind of which nothing is alike.
-func (s *server) addMembers(p *page, b *inboxBody, afterLetter, afterApproval pawl.Target) error {
-	a := &allTargets{Kind: b.Of, query: p.r.URL.Query(), Filter: pawl.RunFilter{Where: b.Where}}
-	if b.Of == "" {
-		a.query = url.Values{}
-	}
+func (s *server) addMembers(p *page, b *inboxBody, a *allTargets, afterLetter, afterApproval pawl.Target) error {
 	if b.Of != allOfApprovals && b.LetterGroups == nil {
 		f := a.letterFilter()
 		f.After, f.AfterToken = afterLetter.Run, afterLetter.Token
@@ -214,13 +211,12 @@ func (p *page) blockedLink(f *pawl.RunFilter) string {
 	return p.pageLink("runs", "where", `status in ["running", "paused"] && `+f.Where)
 }
 
-// openedText says in words which group is opened.
-func (p *page) openedText(kind string) (string, error) {
-	a, err := p.readAll(kind, p.r.URL.Query())
-	if err != nil {
-		return "", err
+// openedGroup returns the group of a kind that is opened; of no kind, all that waits in the runs that fit a condition, without words.
+func (p *page) openedGroup(kind, where string) (*allTargets, error) {
+	if kind == "" {
+		return &allTargets{Filter: pawl.RunFilter{Where: where}}, nil
 	}
-	return a.Words, nil
+	return p.readAll(kind, p.r.URL.Query())
 }
 
 // inboxCursors reads after which tokens the two lists begin.

@@ -10,6 +10,7 @@
 package inspector
 
 import (
+	"crypto/rand"
 	"embed"
 	"errors"
 	"html/template"
@@ -56,7 +57,7 @@ func Handler(engine *pawl.Engine, o Options) http.Handler { return newServer(eng
 // newServer is what Handler and Local have in common. No goroutine runs until somebody watches a page.
 func newServer(engine *pawl.Engine, o Options) *server {
 	s := &server{
-		effort: pageEffort,
+		effort: pageEffort, tokens: cellsTokens,
 		bounds: crowd.NewBounds(0, 0), frames: make(chan struct{}, mostFrames), answers: make(chan struct{}, mostAnswers),
 		engine: engine, options: o, now: time.Now, build: readBuild(), hubs: hubs{viewers: fair.NewPlaces[string](mostViewers)},
 	}
@@ -91,8 +92,10 @@ type server struct {
 	taken    cache[takenKey, takenSet]
 	places   cache[placeKey, string]
 	told     cache[string, toldText] // by what their addresses have
+	sent     sentForms
 	hubs     hubs
 	effort   time.Duration // of a processor, that a page may take to find the runs of a list
+	tokens   int           // of a run whose branches are told apart
 	bounds   *crowd.Bounds // on what callers may ask
 	frames   chan struct{} // those that are made for which whole runs are read
 	answers  chan struct{} // those that are worked out
@@ -112,7 +115,7 @@ var staticFiles embed.FS
 // that shows none starts without them.
 var readTemplates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"digits": groupDigits, "word": statusWord, "class": statusClass,
+		"digits": groupDigits, "word": statusWord, "class": statusClass, "random": rand.Text,
 	}).ParseFS(templateFiles, "templates/*.html"))
 })
 
@@ -152,7 +155,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveStatic(w, r, rest)
 		return
 	}
-	p := s.newPage(w, r)
+	crowd.SetWriteTimeout(w, 0) // that of the host's server, which over HTTP/2 ends also a form that waits
+	defer crowd.EndAnswer(w, writeWithin)
+	p := s.newPage(crowd.TimedWriter{ResponseWriter: w, Within: writeWithin}, r)
 	defer p.leaveWhole()
 	if err := s.servePage(p, head, rest); err != nil {
 		p.showError(err)

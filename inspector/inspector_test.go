@@ -336,6 +336,8 @@ func TestTheme(t *testing.T) {
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.Contains(t, string(body), `data-theme="dark"`)
+	require.Contains(t, string(body), `<button name="theme" value="auto" title="Dark"`, "it undoes the choice")
+	require.Contains(t, string(body), `<button name="theme" value="light" title="Light"`)
 }
 
 // A countingBody is a body that has no end, and counts what is read of it.

@@ -3,7 +3,9 @@ package inspector
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -28,7 +30,7 @@ const (
 	whyWithin   = 10 * time.Second       // but no longer
 	handOut     = 2 * time.Nanosecond    // what a byte of a frame takes on its way to a viewer
 	lookEvery   = 2 * time.Second        // at what workers do
-	tasksEvery  = 30 * time.Second       // at what tasks there are, on the first page
+	tasksEvery  = 30 * time.Second       // at what tasks there are, on the first page, and at schedules
 	aliveEvery  = 15 * time.Second       // a comment, so that nobody takes the stream for dead, and a look at the rights
 	writeWithin = 30 * time.Second       // a viewer that takes longer for a frame has gone
 	mostHubs    = 256                    // pages that are watched at once
@@ -136,7 +138,7 @@ func (s *server) dropHub(h *hub) {
 // It makes one at the beginning, then after each commit that may concern the page, but no more often than its budget allows. It ends with
 // the last viewer, with the last frame, with the engine, or if the page cannot be made.
 func (s *server) runHub(ctx context.Context, h *hub) {
-	defer func() { // viewers ask again, and get the error if it lasts
+	defer func() { // viewers ask again, unless sendGone has told them that the page is gone
 		s.hubs.mu.Lock()
 		defer s.hubs.mu.Unlock()
 		for frames := range h.viewers {
@@ -178,6 +180,7 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 		budget.saveUntil(begin)
 		frame, err := s.makeFrame(ctx, h.key)
 		if err != nil {
+			s.sendGone(h, err)
 			return
 		}
 		viewers := s.sendFrame(h, frame.text)
@@ -199,12 +202,24 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 	}
 }
 
+// sendGone tells all viewers that a page cannot be made any more, if that lasts. Its stream would begin anew again and again
+// without a frame, and they would take what they see for what is.
+func (s *server) sendGone(h *hub, err error) {
+	if busy, _ := busyStatus(err); busy != 0 || pageStatus(err) >= http.StatusInternalServerError {
+		return
+	}
+	text, err := json.Marshal((&page{s: s, rights: h.key.rights}).errorAt(err))
+	if err == nil {
+		s.sendFrame(h, fmt.Appendf(nil, "event: gone\ndata: %s\n\n", text))
+	}
+}
+
 // unseenEvery returns how often a page is made anew because it has what no commit tells of; 0 if it has none.
 func unseenEvery(address string) time.Duration {
 	switch path, _, _ := strings.Cut(address, "?"); path {
 	case "workers":
 		return lookEvery
-	case "":
+	case "", "schedules", "schedule":
 		return tasksEvery
 	}
 	return 0
@@ -290,6 +305,9 @@ func (s *server) serveLive(p *page, address string) error {
 	p.w.Header().Set("Content-Type", "text/event-stream")
 	// Or a proxy such as nginx would keep frames back until it has many.
 	p.w.Header().Set("X-Accel-Buffering", "no")
+	if p.r.Method == http.MethodHead {
+		return nil
+	}
 	out := http.NewResponseController(p.w)
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
@@ -310,7 +328,6 @@ func (s *server) serveLive(p *page, address string) error {
 			}
 			text = frame
 		}
-		_ = out.SetWriteDeadline(time.Now().Add(writeWithin)) // where the server has deadlines
 		if _, err := p.w.Write(text); err != nil {
 			return nil //nolint:nilerr // the viewer has gone
 		}

@@ -109,9 +109,34 @@ func TestNoFrames(t *testing.T) {
 		text, err := stream.lines.ReadString(0)
 		require.Error(t, err)
 		require.NotContains(t, text, "frame", address)
+		require.Regexp(t, `^event: gone\ndata: ".+"\n\n$`, text, "%s: it would be asked for again and again", address)
 	}
 	status, _ := s.serve(as("ann", 0)).get("live/")
 	require.Equal(t, 403, status)
+}
+
+// The title of a frame shows what would turn the text around, as its page does.
+func TestTheTitleOfAFrame(t *testing.T) {
+	s := openShop(t)
+	s.start("a<b\u202ec>&", "name: waits\nstart: a\nnodes: [{id: a, wait: {event: go}}]", nil)
+	require.Equal(t, `a<b\u202ec>&`, s.watch("run/a%3Cb%E2%80%AEc%3E&").until("waits").Title)
+}
+
+// A HEAD request of a stream is answered with its headers alone, and ends.
+func TestNoFramesOfAHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: later{}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, engine.Close(context.Background())) }()
+		h := inspector.Handler(engine, inspector.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "ann", api.View, nil }})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodHead, "/live/runs", nil))
+		require.NoError(t, ctx.Err(), "the stream goes on")
+		require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
+		require.Empty(t, w.Body.String())
+	})
 }
 
 // A stream ends soon after its viewer has lost a right.

@@ -3,7 +3,7 @@ package inspector
 import (
 	"bytes"
 	"errors"
-	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -76,7 +76,7 @@ func (p *page) showPage(name, title, here string, body any) error {
 // showStatus is showPage with another status. here is the section that the navigation marks.
 func (p *page) showStatus(status int, name, title, here string, body any) error {
 	f := frame{Title: title, Name: p.s.nameFor(p.r), Root: p.root, Here: here, Theme: p.theme, Who: p.who, Told: p.findTold(), AsOf: p.asOfText(name), Body: body}
-	p.title = title
+	p.title = html.UnescapeString(string(showControls([]byte(html.EscapeString(title)))))
 	// A page that answers a form has no address that could be loaded again: then the choice of colours leads to the first page.
 	if p.r.Method == http.MethodGet {
 		f.Return = strings.TrimPrefix(p.r.URL.EscapedPath(), "/")
@@ -120,24 +120,10 @@ func (p *page) asOfText(template string) string {
 // The status of an error of the engine is that of pawl.HTTPStatus, as in the API. Should even the page of the error fail, a line of text
 // is left.
 func (p *page) showError(err error) {
-	status := pawl.HTTPStatus(err)
-	busy, again := busyStatus(err)
-	switch {
-	case busy != 0:
+	status := pageStatus(err)
+	if busy, again := busyStatus(err); busy != 0 {
 		status = busy
 		p.w.Header().Set("Retry-After", again)
-	case errors.Is(err, errNoPage):
-		status = http.StatusNotFound
-	case errors.Is(err, errElsewhere), errors.Is(err, errForbidden):
-		status = http.StatusForbidden
-	case errors.Is(err, errUnknown):
-		status = http.StatusUnauthorized
-	case errors.Is(err, errAct), errors.Is(err, replay.ErrRedacted):
-		status = http.StatusBadRequest
-	case errors.Is(err, errTooLong):
-		status = http.StatusUnprocessableEntity
-	case errors.Is(err, errMethod):
-		status = http.StatusMethodNotAllowed
 	}
 	body := struct {
 		Status        int
@@ -147,6 +133,27 @@ func (p *page) showError(err error) {
 		return
 	}
 	http.Error(p.w, body.Text, status)
+}
+
+// pageStatus returns the status of an error for which a request did not come too soon.
+func pageStatus(err error) int {
+	switch {
+	case errors.Is(err, errNoPage):
+		return http.StatusNotFound
+	case errors.Is(err, errElsewhere), errors.Is(err, errForbidden):
+		return http.StatusForbidden
+	case errors.Is(err, errUnknown):
+		return http.StatusUnauthorized
+	case errors.Is(err, errTooLarge):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, errAct), errors.Is(err, replay.ErrRedacted):
+		return http.StatusBadRequest
+	case errors.Is(err, errTooLong):
+		return http.StatusUnprocessableEntity
+	case errors.Is(err, errMethod):
+		return http.StatusMethodNotAllowed
+	}
+	return pawl.HTTPStatus(err)
 }
 
 // themeCookie is light, dark or auto. It concerns the reader alone, and is the only thing that a page keeps in a browser by itself.
@@ -159,16 +166,16 @@ const maxThemeForm = 64 << 10
 //
 // It is a POST like the acts, but needs no right to act: nothing of the engine changes.
 func (p *page) keepTheme() error {
-	p.r.Body = http.MaxBytesReader(p.w, p.r.Body, maxThemeForm)
-	if err := p.r.ParseForm(); err != nil { // of no other kind of form: the files in one are put on the disk
-		return fmt.Errorf("%w: %w", errAct, err)
+	form, err := p.parseForm(p.r.Body, maxThemeForm)
+	if err != nil {
+		return err
 	}
-	value := p.r.PostForm.Get("theme")
+	value := form.Get("theme")
 	if value != "light" && value != "dark" {
 		value = "auto"
 	}
 	http.SetCookie(p.w, &http.Cookie{Name: themeCookie, Value: value, MaxAge: 365 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteLaxMode})
-	return p.goTo(p.r.PostForm.Get("return"))
+	return p.goTo(form.Get("return"))
 }
 
 // goTo leads to a page of this inspector, by its address from the first one.

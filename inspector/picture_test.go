@@ -74,6 +74,7 @@ func TestALargeDifferenceIsShownInParts(t *testing.T) {
 	require.Contains(t, text, "1,999 added 1,999 removed 1 changed")
 	require.Contains(t, text, "1 to 100 of 3,999. The next ones")
 	require.Contains(t, page, `href="?changes=100&amp;version=2&amp;workflow=stock"`)
+	require.NotContains(t, s.see("definitions?workflow=stock&version=2&told=once"), "told=once&amp;", "what was done is told once")
 	last := textOf(t, s.see("definitions?workflow=stock&version=2&changes=3900"))
 	require.Contains(t, last, "3,901 to 3,999 of 3,999. Those before")
 	require.NotContains(t, last, "The next ones")

@@ -160,7 +160,7 @@ func (v *viewer) journalLink(seq int64) string {
 func (v *viewer) viewJournal() (any, error) {
 	last := v.ov.Seq
 	if seq, err := strconv.ParseInt(v.r.URL.Query().Get("record"), 10, 64); err == nil {
-		last = min(max(seq, 1)+recordPage/2, v.ov.Seq)
+		last = min(min(max(seq, 1), v.ov.Seq)+recordPage/2, v.ov.Seq)
 	}
 	first := max(last-recordPage+1, 1)
 	data := journalData{From: first, To: last, All: v.ov.Seq}

@@ -154,6 +154,7 @@ func (p *page) drawDifference(before, after *compiled.Graph, run *diagram.Run, l
 		return diagram.NewDifference(before, after, changes, run)
 	})
 	q := p.r.URL.Query()
+	q.Del("told") // what was done is told once
 	// The page is itself with another parameter, whatever it is the page of.
 	another := func(from string) string {
 		q.Set("changes", from)

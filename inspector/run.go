@@ -87,9 +87,11 @@ var runViews = []struct{ name, text string }{
 // though what is read later may be newer.
 type viewer struct {
 	*page
-	id  workflow.RunID
-	ov  pawl.Overview
-	ctx context.Context
+	id    workflow.RunID
+	ov    pawl.Overview
+	sum   pawl.RunSummary
+	began time.Time // of a fork, when it was forked
+	ctx   context.Context
 
 	status int                     // of the answer, if it is not that all is well
 	queued map[workflow.NodeID]int // tasks that nobody performs yet, as the answer why the run waits has them
@@ -98,14 +100,10 @@ type viewer struct {
 // showRun answers all addresses below a run. Views return what their templates take, and showRun adds the head; views that answer something
 // else, such as a picture, numbers or another address, return from within.
 func (s *server) showRun(p *page, id workflow.RunID) error {
-	ov, err := s.engine.Overview(p.r.Context(), id)
-	if errors.Is(err, pawl.ErrRunNotFound) {
-		s.forgetRun(id)
-	}
+	v, err := s.readViewer(p, id)
 	if err != nil {
 		return err
 	}
-	v := &viewer{page: p, id: id, ov: ov, ctx: p.r.Context()}
 	name, _, _ := strings.Cut(p.r.URL.Query().Get("view"), "?") // what follows is a place in a picture
 	var data any
 	at, past, err := v.readMoment(name)
@@ -157,6 +155,22 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 		return err
 	}
 	return v.showView(name, past, data)
+}
+
+// readViewer reads a run of which a page is made.
+func (s *server) readViewer(p *page, id workflow.RunID) (*viewer, error) {
+	v := &viewer{page: p, id: id, ctx: p.r.Context()}
+	var err error
+	if v.ov, err = s.engine.Overview(v.ctx, id); errors.Is(err, pawl.ErrRunNotFound) {
+		s.forgetRun(id)
+	}
+	if err == nil {
+		v.sum, err = s.engine.Summary(v.ctx, id)
+	}
+	if err == nil {
+		v.began, err = p.readBegin(&v.sum)
+	}
+	return v, err
 }
 
 // showView writes a view of the run, as it is or was, with what all views begin with.
@@ -226,9 +240,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 	if !v.ov.StartedAt.IsZero() && !v.ov.EndedAt.IsZero() { // until then "started" says it
 		h.Took = spanText(v.ov.EndedAt.Sub(v.ov.StartedAt))
 	}
-	if err := v.addOrigin(&h); err != nil {
-		return h, err
-	}
+	v.addOrigin(&h)
 	// The id of a child is that of its parent, a slash, and what ChildID adds.
 	if i := strings.LastIndex(string(v.id), "/"); i > 0 {
 		parent := v.id[:i]

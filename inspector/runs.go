@@ -28,6 +28,7 @@ type choiceRow struct {
 type runsBody struct {
 	Rows      []runRow
 	Workflows []choiceRow
+	MoreFlows int // that are not offered
 	Statuses  []choiceRow
 	Prefix    string
 	Tenant    string
@@ -175,7 +176,8 @@ func (p *page) placedRow(r *pawl.RunSummary) runRow {
 	return row
 }
 
-// placeOf says at which nodes a run stands that goes on: those that need people first. It is kept for a run as long as it does not move.
+// placeOf says at which nodes a run stands that goes on: those that need people first. It is kept for a run as long as it does
+// not move, but not for a fork: a list does not tell one life of it from another.
 func (p *page) placeOf(r *pawl.RunSummary) string {
 	if r.Status.Final() || r.Trouble != "" || p.s.now().Sub(p.now) > maxPlaces {
 		return ""
@@ -203,7 +205,7 @@ func (p *page) placeOf(r *pawl.RunSummary) string {
 	if len(texts) > 3 {
 		text += fmt.Sprintf(", and %d more", len(texts)-3)
 	}
-	if ov.Seq != r.Seq {
+	if ov.Seq != r.Seq || r.ForkedFrom.Run != "" {
 		return text
 	}
 	return p.s.places.keepValue(key, text)
@@ -284,20 +286,20 @@ func readLabels(text string) (map[string]string, error) {
 	return labels, nil
 }
 
-// withoutPage returns the parameters of a list without those that say which page it is.
+// withoutPage returns the parameters of a list without those that say which page it is, and what was done, which is told once.
 //
 // It is a copy.
 func withoutPage(q url.Values) url.Values {
 	out := url.Values{}
 	for name, values := range q {
-		if name != "before" && name != "after" {
+		if name != "before" && name != "after" && name != "told" {
 			out[name] = values
 		}
 	}
 	return out
 }
 
-// addWorkflows offers the names of the workflows that have runs.
+// addWorkflows offers the names of the workflows that have runs: of many the first listedFlows, and the one that is chosen.
 //
 // Definitions that are published and have no runs are not among them.
 func (s *server) addWorkflows(p *page, b *runsBody, chosen string) error {
@@ -305,7 +307,13 @@ func (s *server) addWorkflows(p *page, b *runsBody, chosen string) error {
 	if err != nil {
 		return err
 	}
-	for _, row := range rows {
+	shown, isChosen := cutWorkflows(rows, listedFlows), func(row workflowRow) bool { return row.Name == chosen }
+	if i := slices.IndexFunc(rows, isChosen); i >= 0 && !slices.ContainsFunc(shown, isChosen) {
+		shown = append(shown, rows[i])
+	}
+	b.MoreFlows = len(rows) - len(shown)
+	slices.SortFunc(shown, func(a, b workflowRow) int { return strings.Compare(a.Name, b.Name) })
+	for _, row := range shown {
 		b.Workflows = append(b.Workflows, choiceRow{Value: row.Name, Text: row.Name, Chosen: row.Name == chosen})
 	}
 	return nil

@@ -3,6 +3,7 @@ package inspector
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/scheduling"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -71,11 +73,10 @@ func (s *server) serveScheduleAct(p *page) error {
 	case http.MethodPost:
 		load := s.bounds.Bodies.Load(p.who)
 		defer load.Leave()
-		p.r.Body = http.MaxBytesReader(p.w, load.Reader(p.r.Body), maxThemeForm)
-		if err := p.r.ParseForm(); err != nil {
-			return fmt.Errorf("%w: %w", errAct, err)
+		var err error
+		if values, err = p.parseForm(load.Reader(p.r.Body), maxThemeForm); err != nil {
+			return err
 		}
-		values = p.r.PostForm // a link of somebody else cannot fill in a form with its query
 	default:
 		p.w.Header().Set("Allow", "GET, HEAD, POST")
 		return errMethod
@@ -84,23 +85,42 @@ func (s *server) serveScheduleAct(p *page) error {
 	if i < 0 {
 		return errNoPage
 	}
-	st, events, err := s.readSchedule(p, values.Get("id"))
-	if err != nil {
+	var f *scheduleForm
+	var st schedule.Standing
+	var events []schedule.Event
+	read := func() (err error) {
+		if st, events, err = s.readSchedule(p, values.Get("id")); err == nil {
+			f = p.readScheduleForm(scheduleActs[i], values, &st)
+		}
 		return err
 	}
-	f := p.readScheduleForm(scheduleActs[i], values, &st)
-	if p.r.Method != http.MethodPost {
-		return s.askScheduleAct(p, f, &st, events, nil)
+	var wrong error
+	if p.r.Method == http.MethodPost {
+		// A form that has deleted its schedule is answered though there is no schedule any more.
+		check := func() error {
+			if err := read(); err != nil {
+				return err
+			}
+			return f.findMissing()
+		}
+		wrong = p.performOnce(values, check, func() (bool, error) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(p.r.Context()), formTime)
+			defer cancel()
+			if err := f.actOn(pawl.Because(pawl.As(ctx, f.By), f.Reason), s.engine.Schedules()); err != nil {
+				return true, s.askScheduleAct(p, f, &st, events, err)
+			}
+			return true, p.tellScheduleAct(f)
+		})
+		if wrong == nil {
+			return nil
+		}
 	}
-	if err := f.findMissing(); err != nil {
-		return s.askScheduleAct(p, f, &st, events, err)
+	if f == nil {
+		if err := read(); err != nil {
+			return err
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.r.Context()), formTime)
-	defer cancel()
-	if err := f.actOn(pawl.Because(pawl.As(ctx, f.By), f.Reason), s.engine.Schedules()); err != nil {
-		return s.askScheduleAct(p, f, &st, events, err)
-	}
-	return p.tellScheduleAct(f)
+	return s.askScheduleAct(p, f, &st, events, wrong)
 }
 
 // readScheduleForm reads a form. Instants are on the clock of the schedule.
@@ -187,7 +207,9 @@ func (s *server) askScheduleAct(p *page, f *scheduleForm, st *schedule.Standing,
 	status := http.StatusOK
 	if wrong == nil {
 		wrong = f.wrong
-	} else if status = pawl.HTTPStatus(wrong); status == http.StatusInternalServerError {
+	} else if status = pawl.HTTPStatus(wrong); errors.Is(wrong, errSentBefore) {
+		status = http.StatusConflict
+	} else if status == http.StatusInternalServerError {
 		status = http.StatusBadRequest
 	}
 	if wrong != nil {
@@ -302,36 +324,13 @@ func (v *preview) fillTrigger() {
 
 // fillBackfill counts the instants of a backfill.
 func (v *preview) fillBackfill(b schedule.Backfill) {
-	begun := map[time.Time]bool{}
-	for i := range v.events {
-		if kind := v.events[i].Kind; kind == "started" || kind == "joined" {
-			begun[v.events[i].Scheduled.UTC()] = true
-		}
-	}
-	switch {
-	case !b.From.Before(b.To):
-		v.b.Refused = "it goes from an instant to a later one"
-		return
-	case b.To.After(v.p.now):
-		v.b.Refused = "it is of instants that have passed"
+	left, had, err := scheduling.InstantsLeft(&v.st.Schedule, v.events, b, v.p.now)
+	if err != nil {
+		v.b.Refused = strings.TrimPrefix(err.Error(), pawl.ErrInvalid.Error()+": ")
 		return
 	}
-	n, had := 0, 0
-	for f := range v.table.Between(b.From, b.To) {
-		switch {
-		case f.Left != "":
-		case begun[f.At]:
-			had++
-		default:
-			if n++; n <= shownFirings {
-				v.addInstants([]schedule.Firing{f})
-			}
-		}
-		if n+had > mostBackfilled {
-			v.b.Refused, v.b.Instants = "these are more than "+groupDigits(mostBackfilled)+" firings", nil
-			return
-		}
-	}
+	n := len(left)
+	v.addInstants(left[:min(n, shownFirings)])
 	v.b.More = max(n-shownFirings, 0)
 	if had > 0 {
 		v.addLine("Instants that have had a run already: %s. They fire no second time.", groupDigits(had))
@@ -345,6 +344,3 @@ func (v *preview) fillBackfill(b schedule.Backfill) {
 		v.addLine("%s runs begin, at most %d at once, with these instants:", groupDigits(n), b.Most)
 	}
 }
-
-// mostBackfilled bounds the firings of one backfill, as the engine does.
-const mostBackfilled = 10_000

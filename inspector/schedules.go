@@ -259,7 +259,9 @@ func scheduleFacts(st *schedule.Standing) []fact {
 	if st.Failures > 0 {
 		out = append(out, fact{"failures in a row", groupDigits(st.Failures)})
 	}
-	out = append(out, fact{"the last one began late by", spanText(time.Duration(st.LagMillis) * time.Millisecond)})
+	if st.Fired > 0 {
+		out = append(out, fact{"the last one began late by", spanText(time.Duration(st.LagMillis) * time.Millisecond)})
+	}
 	if n := len(st.Backfills); n > 0 {
 		out = append(out, fact{"backfills that are not over", groupDigits(n)})
 	}

@@ -122,11 +122,37 @@ func TestSchedulePages(t *testing.T) {
 			status, _, _ := s.ask(http.MethodGet, address, nil)
 			require.Equal(t, http.StatusNotFound, status, address)
 		}
+		require.Contains(t, s.see("schedule?id=hourly"), "the last one began late by 0 ms")
+		require.NotContains(t, s.see("schedule?id=absent"), "began late", "it has started no run")
 		s.rights = api.View
 		require.NotContains(t, s.see("schedules"), "not published")
 		require.NotContains(t, s.see("schedule?id=hourly"), "Pause")
 		status, _, _ := s.ask(http.MethodGet, "schedule-act?do=pause&id=hourly", nil)
 		require.Equal(t, http.StatusForbidden, status)
+	})
+}
+
+// Instants that were skipped together as their schedule was paused are those alone at which it would have fired.
+func TestAPauseOverExceptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openScheduleShop(t)
+		set, err := schedule.Parse([]byte(`schedules: [{id: work, workflow: {name: fine}, cron: ["0 6,18 * * *"], except: ["* * * * SAT,SUN"]}]`))
+		require.NoError(t, err)
+		_, err = s.engine.Schedules().Apply(t.Context(), set, pawl.ApplyOptions{})
+		require.NoError(t, err)
+		waitUntil := func(day, hour int) {
+			<-time.After(time.Until(time.Date(2000, 3, day, hour, 30, 0, 0, time.UTC)))
+			synctest.Wait()
+		}
+		waitUntil(31, 12) // a Friday
+		require.NoError(t, s.engine.Schedules().Pause(pawl.As(t.Context(), "ann"), "work"))
+		waitUntil(34, 9)
+		require.NoError(t, s.engine.Schedules().Resume(pawl.As(t.Context(), "ann"), "work"))
+		synctest.Wait()
+		april := s.see("schedule?id=work&month=2000-04")
+		require.Contains(t, april, "Sat 1 1 Sun 2 2 Mon 3 3 today 06:00 , Mon 3 Apr 06:00: skipped: the schedule was paused 18:00 ,")
+		require.Contains(t, april, "Sat 8 8 06:00 , Sat 8 Apr 06:00: left out: it is an exception")
+		require.Contains(t, s.see("schedule?id=work&month=2000-03"), "Fri 31 Mar 18:00: skipped: the schedule was paused")
 	})
 }
 
@@ -153,7 +179,8 @@ func TestScheduleActs(t *testing.T) {
 		require.Contains(t, preview("backfill", "bad"), "Say first from when to when.")
 		require.Contains(t, preview("backfill", "bad", "from=2000-03-20T12:00", "to=2000-03-26T12:00"), "4 runs begin, at most 1 at once, with these instants: Thu 23 Mar 00:00 Fri 24 Mar 00:00 Sat 25 Mar 00:00 Sun 26 Mar 00:00")
 		require.Contains(t, preview("backfill", "bad", "from=2000-03-20T12:00", "to=2000-03-26T12:00"), "Instants that have had a run already: 2.")
-		require.Contains(t, preview("backfill", "bad", "from=2000-03-20T12:00", "to=2000-04-26T12:00"), "It would be refused: it is of instants that have passed")
+		require.Contains(t, preview("backfill", "bad", "from=2000-03-20T12:00", "to=2000-04-26T12:00"), "It would be refused: a backfill is of instants that have passed: 2000-04-26T12:00:00Z has not.")
+		require.Contains(t, preview("backfill", "bad", "from=2000-03-20T12:00", "to=2000-03-26T12:00", "most=500"), "It would be refused: a backfill has 1 to 100 runs at once.")
 		require.Contains(t, preview("backfill", "bad", "from=yesterday", "to=2000-04-26T12:00"), `"yesterday" is not a time`)
 
 		status, text, _ := perform("pause", "hourly", url.Values{"reason": {""}})

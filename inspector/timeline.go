@@ -13,12 +13,13 @@ import (
 
 // The measures of a timeline.
 // Its bars are placed in units so fine that a part may be made two hundred times as wide. A node with more threads than bandTokens is one
-// band; if lanes and bands are still more than laneTokens, each node is one, so that the drawing is never larger than the definition.
+// band; if lanes and bands are still more than laneTokens, each node is one. A page has shownLanes of the nodes, or of the
+// members of one.
 const (
 	laneWidth   = 100_000
 	laneTokens  = 120
 	bandTokens  = 40
-	memberLanes = 100                 // of a band that is opened, on a page
+	shownLanes  = 100
 	timelineTop = 4                   // parts between ticks; a narrow page shows every other tick
 	laneMark    = laneWidth * 3 / 100 // how wide a bar is that has room for its shape
 	laneWords   = 20                  // bars that the words of a lane name
@@ -74,7 +75,8 @@ func (l *lane) Words() string {
 	return words
 }
 
-// A timelineData is what the timeline shows. ByNode says that all its lanes are nodes, and Node that they are the members of that node.
+// A timelineData is what the timeline shows. ByNode says that all its lanes are nodes, and Node that they are the members of that
+// node: either way Earlier and Later lead to the lanes that are on other pages.
 type timelineData struct {
 	Lanes   []lane
 	Ticks   []tick
@@ -139,10 +141,9 @@ func (v *viewer) viewTimeline() (any, error) {
 		data.Ticks = append(data.Ticks, tick{i * laneWidth / timelineTop, spanText(offset + axis.span*time.Duration(i)/timelineTop)})
 	}
 	if data.Node != "" {
-		stays = v.pageOfMembers(&data, stays)
-		data.Lanes = v.tokenLanes(stays, axis)
+		data.Lanes = v.tokenLanes(pageOfLanes(v, &data, stays), axis)
 	} else {
-		data.Lanes, data.ByNode = v.lanesOf(stays, axis)
+		data.Lanes = v.lanesOf(&data, stays, axis)
 	}
 	data.Legend = legendOf(data.Lanes)
 	return data, nil
@@ -168,25 +169,25 @@ func lifeOf(stays []*stay, begin, end time.Time) (from, to time.Time) {
 	return from, to
 }
 
-// pageOfMembers returns the members of a node that the page shows, and links to those before and behind them.
-func (v *viewer) pageOfMembers(data *timelineData, stays []*stay) []*stay {
+// pageOfLanes returns those of all lanes that the page shows, and links to those before and behind them.
+func pageOfLanes[T any](v *viewer, data *timelineData, all []T) []T {
 	from, _ := strconv.Atoi(v.r.URL.Query().Get("from"))
-	from = min(max(from, 0), max(len(stays)-1, 0)) / memberLanes * memberLanes
-	to := min(from+memberLanes, len(stays))
+	from = min(max(from, 0), max(len(all)-1, 0)) / shownLanes * shownLanes
+	to := min(from+shownLanes, len(all))
 	link := func(from int) string {
 		return v.link("view", "timeline", "node", string(data.Node), "from", strconv.Itoa(from))
 	}
 	if from > 0 {
-		data.Earlier = link(from - memberLanes)
+		data.Earlier = link(from - shownLanes)
 	}
-	if to < len(stays) {
+	if to < len(all) {
 		data.Later = link(to)
 	}
-	return stays[from:to]
+	return all[from:to]
 }
 
-// lanesOf returns a lane for each token, and a band for each node of many; of too many, a band for each node.
-func (v *viewer) lanesOf(stays []*stay, axis timeAxis) (lanes []lane, byNode bool) {
+// lanesOf returns a lane for each token, and a band for each node of many; of too many, a page of the bands of all nodes.
+func (v *viewer) lanesOf(data *timelineData, stays []*stay, axis timeAxis) (lanes []lane) {
 	counts := map[workflow.NodeID]int{}
 	for _, st := range stays {
 		counts[st.node]++
@@ -199,7 +200,8 @@ func (v *viewer) lanesOf(stays []*stay, axis timeAxis) (lanes []lane, byNode boo
 		n += of
 	}
 	if n > laneTokens {
-		return v.nodeLanes(stays, axis), true
+		data.ByNode = true
+		return v.nodeLanes(pageOfLanes(v, data, groupStays(stays)), axis)
 	}
 	bands := map[workflow.NodeID]lane{}
 	var wide []*stay
@@ -208,7 +210,7 @@ func (v *viewer) lanesOf(stays []*stay, axis timeAxis) (lanes []lane, byNode boo
 			wide = append(wide, st)
 		}
 	}
-	for _, l := range v.nodeLanes(wide, axis) {
+	for _, l := range v.nodeLanes(groupStays(wide), axis) {
 		bands[workflow.NodeID(l.Label)] = l
 	}
 	for _, st := range stays {
@@ -219,7 +221,7 @@ func (v *viewer) lanesOf(stays []*stay, axis timeAxis) (lanes []lane, byNode boo
 			delete(bands, st.node)
 		}
 	}
-	return lanes, false
+	return lanes
 }
 
 // tokenLanes returns a lane for each token.

@@ -38,7 +38,7 @@ func TestALaneCountsNoTokenTwice(t *testing.T) {
 			stayPart{status: workflow.Pending, from: at(0), to: at(from)}, stayPart{status: workflow.Dispatched, from: at(from), to: at(from + 50)}, stayPart{status: workflow.Completed, from: at(from + 50)}))
 	}
 	v := &viewer{page: newServerForTest().newPage(httptest.NewRecorder(), httptest.NewRequest("GET", "/run/r", nil)), id: "r"}
-	lanes := v.nodeLanes(stays, timeAxis{begin, 1002 * time.Millisecond})
+	lanes := v.nodeLanes(groupStays(stays), timeAxis{begin, 1002 * time.Millisecond})
 	require.Equal(t, "400 threads, at most at once: 20 running, 20 held back", lanes[0].More)
 	require.Equal(t, "1 thread", lanes[1].More)
 	require.Equal(t, []area{{"waiting", "M0 40H0V2H5V40H1000V40Z"}}, lanes[1].Area, "it is shown, though it took no time, and nothing was held back")
@@ -61,7 +61,7 @@ func TestAnInstantIsNotCountedWithWhatFollowsIt(t *testing.T) {
 			{status: workflow.Dispatched, from: at(0), to: at(0)}, {status: workflow.WaitingForLock, from: at(0), to: at(5)}, {status: workflow.Completed, from: at(5)},
 		}})
 	}
-	l := v.nodeLanes(stays, timeAxis{begin, 10 * time.Millisecond})[0]
+	l := v.nodeLanes(groupStays(stays), timeAxis{begin, 10 * time.Millisecond})[0]
 	require.Equal(t, "50 threads, at most at once: 50 running, 50 held back", l.More)
 	require.Equal(t, []area{{"waiting", "M0 40H0V2H505V40H1000V40Z"}, {"held", "M0 40H0V2H505V40H1000V40Z"}, {"running", "M0 40H0V2H5V40H1000V40Z"}}, l.Area)
 }
@@ -110,7 +110,7 @@ func BenchmarkBand(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		v.nodeLanes(stays, timeAxis{begin, 201 * time.Second})
+		v.nodeLanes(groupStays(stays), timeAxis{begin, 201 * time.Second})
 	}
 }
 
@@ -160,22 +160,24 @@ func TestManyTokensOfANodeAreABand(t *testing.T) {
 		return stays
 	}
 	few := add(add(add(nil, "split", 1), "load", bandTokens+1), "sum", 2)
-	lanes, byNode := v.lanesOf(few, timeAxis{at, time.Second})
-	require.False(t, byNode)
+	var data timelineData
+	lanes := v.lanesOf(&data, few, timeAxis{at, time.Second})
+	require.False(t, data.ByNode)
 	require.Equal(t, []string{"split", "load", "sum", "sum"}, labelsOf(lanes))
 	require.Equal(t, "41 threads, at most at once: 41 running", lanes[1].More)
 	require.Contains(t, lanes[1].Href, "view=timeline")
 	require.Contains(t, lanes[1].Href, "node=load")
-	lanes, byNode = v.lanesOf(add(few, "sum", bandTokens-2), timeAxis{at, time.Second})
-	require.False(t, byNode)
+	lanes = v.lanesOf(&data, add(few, "sum", bandTokens-2), timeAxis{at, time.Second})
+	require.False(t, data.ByNode)
 	require.Len(t, lanes, 2+bandTokens)
 	many := few
 	for i := range laneTokens {
 		many = add(many, workflow.NodeID("n"+strconv.Itoa(i)), 1)
 	}
-	lanes, byNode = v.lanesOf(many, timeAxis{at, time.Second})
-	require.True(t, byNode)
-	require.Len(t, lanes, 3+laneTokens)
+	lanes = v.lanesOf(&data, many, timeAxis{at, time.Second})
+	require.True(t, data.ByNode)
+	require.Len(t, lanes, shownLanes)
+	require.Equal(t, "../run/r?from=100&view=timeline", data.Later)
 }
 
 func labelsOf(lanes []lane) (out []string) {

@@ -101,25 +101,29 @@ func (p *profile) addChanges(layer int8, begin, end change) {
 	}
 }
 
-// nodeLanes returns a band for each node: how many of its tokens ran, were queued, were held back and waited, over the time.
-//
-// The order is that in which the run has come to the nodes. All areas of a band have the same scale.
-func (v *viewer) nodeLanes(stays []*stay, axis timeAxis) (lanes []lane) {
+// groupStays returns the tokens of each node, in the order in which the run has come to the nodes.
+func groupStays(stays []*stay) (nodes [][]*stay) {
 	place := map[workflow.NodeID]int{}
-	var members [][]*stay // by lane
 	for _, st := range stays {
 		i, ok := place[st.node]
 		if !ok {
-			i = len(lanes)
+			i = len(nodes)
 			place[st.node] = i
-			lanes = append(lanes, lane{Label: string(st.node), Href: v.link("view", "timeline", "node", string(st.node))})
-			members = append(members, nil)
+			nodes = append(nodes, nil)
 		}
-		members[i] = append(members[i], st)
+		nodes[i] = append(nodes[i], st)
 	}
-	for i := range lanes {
-		lanes[i].Total = len(members[i])
-		profileOf(members[i], axis.begin).drawAreas(&lanes[i], axis)
+	return nodes
+}
+
+// nodeLanes returns a band for each node: how many of its tokens ran, were queued, were held back and waited, over the time. All
+// areas of a band have the same scale.
+func (v *viewer) nodeLanes(nodes [][]*stay, axis timeAxis) (lanes []lane) {
+	for _, members := range nodes {
+		id := string(members[0].node)
+		l := lane{Label: id, Href: v.link("view", "timeline", "node", id), Total: len(members)}
+		profileOf(members, axis.begin).drawAreas(&l, axis)
+		lanes = append(lanes, l)
 	}
 	return lanes
 }

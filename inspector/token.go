@@ -41,7 +41,7 @@ func (v *viewer) rowOfToken(t *pawl.Token) tokenRow {
 		row.Failure = v.failureAt(t.Failure)
 	}
 	if t.Details != nil {
-		row.Details = v.valueAt(v.id, "details", t.Details, smallValue).Text
+		row.Details = v.valueAt(v.id, "details", t.Details, budget{1, 400, 400}).Text
 	}
 	switch {
 	case t.Queued != nil:

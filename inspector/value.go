@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // A shownValue is a value of a run as a page shows it: a text, or a tree of them.
@@ -26,7 +27,7 @@ type shownValue struct {
 type budget struct {
 	parts int // leaves and trees
 	text  int // characters of a leaf
-	line  int // characters of a tree that is shown in one line
+	line  int // characters of a tree that is shown in one line, and of a name
 }
 
 // smallValue is for rows of lists, largeValue for the pages of runs and tokens.
@@ -51,9 +52,10 @@ func (b *budget) showValue(name string, v any, left *int, depth int) *shownValue
 	switch v := v.(type) {
 	case map[string]any:
 		out.Kind = "object"
-		out.Text = b.oneLine(v)
+		var whole bool
+		out.Text, whole = b.oneLine(v)
 		// The object at the top is always a tree, so that its fields stand below each other.
-		if len(v) == 0 || len(out.Text) <= b.line && depth > 0 {
+		if len(v) == 0 || whole && depth > 0 {
 			return out
 		}
 		// Sorted, so that the same value looks the same in each frame.
@@ -64,9 +66,10 @@ func (b *budget) showValue(name string, v any, left *int, depth int) *shownValue
 		}
 	case []any:
 		out.Kind = "list"
-		out.Text = b.oneLine(v)
+		var whole bool
+		out.Text, whole = b.oneLine(v)
 		// A short list is one line at any depth.
-		if len(v) == 0 || len(out.Text) <= b.line {
+		if len(v) == 0 || whole {
 			return out
 		}
 		for i, item := range v {
@@ -76,13 +79,13 @@ func (b *budget) showValue(name string, v any, left *int, depth int) *shownValue
 		}
 	case string:
 		out.Kind, out.Text = "text", v
-		if runes := []rune(v); len(runes) > b.text {
-			out.Text = fmt.Sprintf("%s… (%s characters)", string(runes[:b.text]), groupDigits(len(runes)))
+		if n := utf8.RuneCountInString(v); n > b.text {
+			out.Text = fmt.Sprintf("%s (%s characters)", shortText(v, b.text), groupDigits(n))
 		}
 	case nil:
 		out.Kind, out.Text = "null", "null"
 	default:
-		out.Kind, out.Text = "number", b.oneLine(v)
+		out.Kind, out.Text = "number", shortText(encodeLine(v), b.text)
 		if _, ok := v.(bool); ok {
 			out.Kind = "bool"
 		}
@@ -98,35 +101,82 @@ func (b *budget) addPart(out *shownValue, name string, v any, left *int, depth, 
 		out.Parts = append(out.Parts, &shownValue{Kind: "more", Text: fmt.Sprintf("and %s more", groupDigits(of-len(out.Parts)))})
 		return false
 	}
-	part := b.showValue(name, v, left, depth+1)
+	part := b.showValue(shortText(name, b.line), v, left, depth+1)
 	part.Closed = depth >= 2
 	out.Parts = append(out.Parts, part)
 	return true
 }
 
-// oneLine returns a value in one line of JSON, in short.
+// oneLine returns a value in one line of JSON, in short, and whether that has all of it.
 //
 // It is the text of a tree that is closed, and of one that needs no parts.
-func (b *budget) oneLine(v any) string {
+func (b *budget) oneLine(v any) (text string, whole bool) {
+	w := lineWriter{most: b.line}
+	w.fitValue(v)
+	return shortText(w.line.String(), b.line), !w.summed && w.n <= b.line
+}
+
+// A lineWriter writes a value in one line. It ends when the line has more than most characters, however large the value is.
+type lineWriter struct {
+	line strings.Builder
+	n    int // characters of it
+	most int
+
+	summed bool // something is told by its size alone
+}
+
+func (w *lineWriter) fitValue(v any) {
+	if w.n > w.most {
+		return
+	}
 	switch v := v.(type) { // what is large is told by its size, not written
 	case map[string]any:
-		if len(v) > b.line/4 {
-			return fmt.Sprintf("{ %s fields }", groupDigits(len(v)))
+		if len(v) > w.most/4 {
+			w.summed = true
+			w.fitText(fmt.Sprintf("{ %s fields }", groupDigits(len(v))))
+			return
 		}
+		before := "{"
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			w.fitText(before)
+			w.fitValue(key)
+			w.fitText(":")
+			w.fitValue(v[key])
+			before = ","
+		}
+		w.fitText(strings.TrimSuffix(before, ",") + "}")
 	case []any:
-		if len(v) > b.line/2 {
-			return fmt.Sprintf("[ %s items ]", groupDigits(len(v)))
+		if len(v) > w.most/2 {
+			w.summed = true
+			w.fitText(fmt.Sprintf("[ %s items ]", groupDigits(len(v))))
+			return
 		}
+		before := "["
+		for _, item := range v {
+			w.fitText(before)
+			w.fitValue(item)
+			before = ","
+		}
+		w.fitText(strings.TrimSuffix(before, ",") + "]")
+	case string:
+		w.fitText(encodeLine(shortText(v, w.most+2)))
+	default:
+		w.fitText(encodeLine(v))
 	}
+}
+
+func (w *lineWriter) fitText(text string) {
+	w.line.WriteString(text)
+	w.n += utf8.RuneCountInString(text)
+}
+
+// encodeLine returns a value as JSON in which < and > stand for themselves.
+func encodeLine(v any) string {
 	var text strings.Builder
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
 		return fmt.Sprint(v)
 	}
-	line := strings.TrimSuffix(text.String(), "\n")
-	if runes := []rune(line); len(runes) > b.text {
-		return string(runes[:b.line]) + "…"
-	}
-	return line
+	return strings.TrimSuffix(text.String(), "\n")
 }

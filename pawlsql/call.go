@@ -89,6 +89,8 @@ func Signal(ctx context.Context, tx Tx, run workflow.RunID, s workflow.Signal) e
 	switch {
 	case s.Name == "":
 		return &ArgumentError{What: "signal", Fault: "it needs a name"}
+	case !utf8.ValidString(s.Name):
+		return &ArgumentError{What: "signal", Fault: fmt.Sprintf("its name is %.100q: use UTF-8", s.Name)}
 	case s.TTL < 0:
 		return &ArgumentError{What: "signal", Fault: fmt.Sprintf("its ttl is %v, less than 0", s.TTL)}
 	}
@@ -190,6 +192,8 @@ func definitionOf(run workflow.Run) (*workflow.Definition, error) {
 	switch {
 	case run.Version < 0, run.Version > 0 && run.Workflow == "":
 		return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("%q has the version %d: give one of a published Workflow, or 0 for the newest", run.ID, run.Version)}
+	case !utf8.ValidString(run.Workflow):
+		return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("%q has the Workflow %.100q: use UTF-8", run.ID, run.Workflow)}
 	case run.Graph != nil && (run.Graph.Definition == nil || run.Graph.Hash == ""):
 		return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("%q has a graph that was not compiled: take what workflow.Compile returns", run.ID)}
 	case run.Graph != nil:
@@ -293,6 +297,43 @@ func writeUnit(out *strings.Builder, unit rune) {
 	hex := strconv.FormatInt(int64(unit), 16)
 	out.WriteString(`\u0000`[:6-len(hex)])
 	out.WriteString(hex)
+}
+
+// fromASCII undoes toASCII, and the escapes of json.Marshal without which there is JSON as well: so what is read has no more bytes than what Start
+// has taken.
+func fromASCII(data string) []byte {
+	out := make([]byte, 0, len(data))
+	for {
+		before, _, found := strings.Cut(data, `\`)
+		out = append(out, before...)
+		if !found {
+			return out
+		}
+		data = data[len(before):]
+		r, n := readUnit(data), len(`\u0000`)
+		if utf16.IsSurrogate(r) {
+			r, n = utf16.DecodeRune(r, readUnit(data[n:])), 2*n
+		}
+		if r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError && n > len(`\u0000`) {
+			n = min(len(`\u`), len(data)) // it stays as it is
+			out = append(out, data[:n]...)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+		data = data[n:]
+	}
+}
+
+// readUnit returns the unit of UTF-16 that a text begins with, as writeUnit has it, or -1.
+func readUnit(text string) rune {
+	if len(text) < len(`\u0000`) || text[:2] != `\u` {
+		return -1
+	}
+	unit, err := strconv.ParseUint(text[2:6], 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(unit) //nolint:gosec // of 16 bits
 }
 
 // isNil reports whether an interface holds nothing, or a nil pointer.

@@ -31,7 +31,12 @@ type dialect struct {
 	claimable func(ids string) string
 	// Behind the name of the table in an UPDATE of rows by their ids: a planner that reads all rows in place of those would wait for the
 	// open transactions of hosts. A DELETE has no such words, and is oneByOne.
-	byKey    string
+	byKey string
+	// Behind the alias b of the calls: those from the first one of the run r.run on, by run and id. A condition that several indexes
+	// serve has a planner choose by its statistics, and read all calls again for each run where these are old.
+	fromRun string
+	// Behind the alias b of the calls: those of the run r.run from the call r.id on, by run and id as well.
+	fromHead string
 	oneByOne bool
 	numbered bool // parameters are $1, $2
 	maxRun   int  // the longest id of a run, in bytes: as the column has it
@@ -45,7 +50,7 @@ const longestRun = 1024
 
 var dialects = map[Dialect]*dialect{
 	PostgreSQL: {
-		quote: `"`, numbered: true, maxRun: longestRun,
+		quote: `"`, numbered: true, maxRun: longestRun, fromRun: ` WHERE b.run >= r.run`, fromHead: ` WHERE (b.run, b.id) >= (r.run, r.id) AND b.run <= r.run`,
 		exists:  `SELECT CASE WHEN to_regclass(CASE WHEN CAST(? AS text) = '' THEN '' ELSE quote_ident(?) || '.' END || quote_ident(?)) IS NULL THEN 0 ELSE 1 END`,
 		now:     `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)`,
 		insert:  `WITH written AS (` + plainInsert + ` RETURNING id) SELECT pg_notify(?, '') FROM written`,
@@ -56,13 +61,15 @@ var dialects = map[Dialect]*dialect{
 	},
 	MySQL: {
 		quote: "`", maxRun: 255, insert: plainInsert, ignore: ` IGNORE`, current: ` LOCK IN SHARE MODE`,
-		byKey: ` FORCE INDEX (PRIMARY)`, oneByOne: true,
+		byKey: ` FORCE INDEX (PRIMARY)`, oneByOne: true, fromRun: ` FORCE INDEX ({byRun}) WHERE b.run = r.run`,
+		fromHead:  ` FORCE INDEX ({byRun}) WHERE b.run = r.run AND b.id >= r.id`,
 		exists:    `SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = CASE WHEN ? = '' THEN DATABASE() ELSE ? END AND table_name = ?`,
 		now:       `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
 		claimable: func(ids string) string { return `id IN (` + ids + `)` },
 	},
 	SQLite: {
-		quote: `"`, maxRun: longestRun, insert: plainInsert, ignored: ` ON CONFLICT DO NOTHING`,
+		quote: `"`, maxRun: longestRun, insert: plainInsert, ignored: ` ON CONFLICT DO NOTHING`, fromRun: ` WHERE b.run >= r.run`,
+		fromHead:  ` WHERE (b.run, b.id) >= (r.run, r.id) AND b.run <= r.run`,
 		exists:    `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND ? = ? AND name = ?`,
 		now:       `CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000`,
 		claimable: func(ids string) string { return `id IN (` + ids + `)` },
@@ -74,11 +81,15 @@ func (d *dialect) quoteName(of string) string {
 	return d.quote + strings.ReplaceAll(of, ".", d.quote+"."+d.quote) + d.quote
 }
 
+// plainName returns the name of a table without that of its schema.
+func plainName(of string) string { return of[strings.LastIndexByte(of, '.')+1:] }
+
 // fillText returns a statement with the names of the tables, the clock, and parameters as the database has them. No value of a
 // caller is ever part of a text.
 func (b *Outbox) fillText(statement string) string {
 	d := b.dialect
-	s := strings.NewReplacer("{calls}", d.quoteName(b.options.Calls), "{effects}", d.quoteName(b.options.Effects), "{version}", d.quoteName(b.options.Calls+"_version"), "{now}", d.now, "{byKey}", d.byKey).Replace(statement)
+	s := strings.NewReplacer("{calls}", d.quoteName(b.options.Calls), "{effects}", d.quoteName(b.options.Effects), "{version}", d.quoteName(b.options.Calls+"_version"), "{now}", d.now,
+		"{byKey}", d.byKey, "{byRun}", d.quote+plainName(b.options.Calls)+"_run"+d.quote).Replace(statement)
 	if !d.numbered {
 		return s
 	}

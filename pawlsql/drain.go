@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,6 +66,9 @@ type drain struct {
 	outbox *Outbox
 	engine Engine
 	hook   *testhook.Hook
+
+	allAt    time.Time     // when it looks among all calls again that are due
+	allPause time.Duration // from one such look to the next, as long as they find nothing
 }
 
 // A row is a call that is to be made.
@@ -94,36 +99,55 @@ const sameText = `id = ? AND run = ? AND kind = ? AND created = ?`
 // listArgs are the parameters of sameText.
 func (i identity) listArgs() []any { return []any{i.id, string(i.run), i.kind, i.created} }
 
-// takeSome takes calls once. more says that there may be others.
-func (d *drain) takeSome(ctx context.Context) (more bool, err error) {
-	heads, err := d.findHeads(ctx)
+// takeSome takes calls once. It returns how long there is nothing to do, unless somebody says that there is: 0 if there may be other calls.
+func (d *drain) takeSome(ctx context.Context) (idle time.Duration, err error) {
+	began := time.Now()
+	heads, most, err := d.findHeads(ctx)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	if len(heads) == 0 {
-		return false, nil
+		return d.findPause(ctx, began, most)
 	}
 	d.hook.Hit("calls.found")
 	token := newToken()
-	until := time.Now().Add(d.outbox.options.Lease / 2)
 	if err := d.claimHeads(ctx, heads, token); err != nil {
-		return false, err
+		// It may have been done: nobody makes these calls, and so the lease ends here.
+		return 0, errors.Join(err, askInTime(context.WithoutCancel(ctx), answerTimeout, func(ctx context.Context) error {
+			return d.settleRuns(ctx, nil, heads, token)
+		}))
 	}
 	d.hook.Hit("calls.claimed")
 	var runs [][]*row
-	err = askInTime(ctx, max(d.outbox.options.Lease, answerTimeout), func(ctx context.Context) error { // when the lease has run out it is too late
+	behindLease := max(d.outbox.options.Lease, answerTimeout)
+	err = askInTime(ctx, behindLease, func(ctx context.Context) error { // when the lease has run out it is too late
 		runs, err = d.readRuns(ctx, heads, token)
 		return err
 	})
-	if err == nil {
-		callCtx, cancel := context.WithDeadline(ctx, until)
+	if err == nil { // the time for the calls begins now: a process that reads slowly would make no call ever
+		callCtx, cancel := context.WithTimeout(ctx, d.outbox.options.Lease/2)
 		err = d.makeCalls(callCtx, runs)
 		cancel()
 	}
 	// The results are written also when ctx is done: or else other processes would wait for the lease.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.outbox.options.Lease)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), behindLease)
 	defer cancel()
-	return true, errors.Join(err, d.settleRuns(ctx, runs, heads, token))
+	return 0, errors.Join(err, d.settleRuns(ctx, runs, heads, token))
+}
+
+// findPause returns how long it is until a call is due that waits because of an error, or of a lease whose holder may be dead: at
+// most so long. Calls that have become due since an instant count as well.
+func (d *drain) findPause(ctx context.Context, since time.Time, most time.Duration) (time.Duration, error) {
+	var micros int64
+	err := askInTime(ctx, scanTimeout, func(ctx context.Context) error {
+		text := d.outbox.fillText(`SELECT COALESCE(MIN(due) - {now}, ?) FROM {calls} WHERE state = 0 AND due > {now} - ?`)
+		return d.outbox.db.QueryRowContext(ctx, text, most.Microseconds(), time.Since(since).Microseconds()).Scan(&micros)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for calls that wait: %w", err)
+	}
+	pause := time.Duration(min(micros, most.Microseconds())) * time.Microsecond
+	return min(max(pause, time.Millisecond), most), nil
 }
 
 // newToken names a claim.
@@ -135,28 +159,47 @@ func newToken() string {
 	return hex.EncodeToString(raw[:])
 }
 
-// A call of a run is its head if no earlier one waits; one that was refused does not count, unless it is a start. Heads are looked for
-// among the first calls that wait, so that a long backlog costs little, and among all if that finds nothing: the first may all be of one run.
+// The head of a run is its first call that waits, if that is due; one that was refused does not count, unless it is a start, which nothing
+// overtakes. Heads are looked for among the runs of the first calls that are due, so that a long backlog costs little, and among all if that finds
+// nothing: the first may all be of one run. As long as that finds nothing either, it is done more and more seldom, and in between
+// the last calls are looked at, among which new ones are. Each run costs one look into the index by run and id, however many
+// calls it has.
 const (
-	headsText = `SELECT c.id FROM {among} c WHERE NOT EXISTS
- (SELECT 1 FROM {calls} b WHERE b.run = c.run AND b.id < c.id AND (b.state = 0 OR b.kind = 'start')) ORDER BY c.id LIMIT 256`
+	headsText = `SELECT (SELECT CASE WHEN b.state = 0 AND b.due <= {now} THEN b.id ELSE 9223372036854775807 END FROM {calls} b{fromRun}
+ AND (b.state = 0 OR b.kind = 'start') ORDER BY b.run, b.id LIMIT 1) AS head FROM (SELECT DISTINCT c.run FROM {among} c) r ORDER BY head LIMIT 256`
 	dueText = `SELECT id, run FROM {calls} WHERE state = 0 AND due <= {now}`
+	noHead  = math.MaxInt64 // of a run that has none
 )
 
-func (d *drain) findHeads(ctx context.Context) ([]int64, error) {
-	ids, err := d.findHeadsAmong(ctx, answerTimeout, "("+dueText+" ORDER BY id LIMIT 1024)")
-	if err == nil && len(ids) == 0 {
-		ids, err = d.findHeadsAmong(ctx, scanTimeout, "("+dueText+")")
+// findHeads returns heads, some of them. If there are none, most is how long nobody needs to look again, unless a call becomes
+// due.
+func (d *drain) findHeads(ctx context.Context) (ids []int64, most time.Duration, err error) {
+	most = d.outbox.options.Poll
+	ids, due, err := d.findHeadsAmong(ctx, answerTimeout, "("+dueText+" ORDER BY id LIMIT 1024)")
+	switch now := time.Now(); {
+	case err != nil || len(ids) > 0 || !due:
+		d.allPause, d.allAt = 0, now
+	case now.Before(d.allAt):
+		most = min(most, d.allAt.Sub(now))
+		ids, _, err = d.findHeadsAmong(ctx, answerTimeout, "("+dueText+" ORDER BY id DESC LIMIT 1024)")
+	default:
+		if ids, _, err = d.findHeadsAmong(ctx, scanTimeout, "("+dueText+")"); err != nil || len(ids) > 0 {
+			d.allPause = 0
+		} else {
+			d.allPause = min(max(2*d.allPause, firstPause), lastPause)
+		}
+		d.allAt = time.Now().Add(d.allPause)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look for calls: %w", err)
+		return nil, 0, fmt.Errorf("look for calls: %w", err)
 	}
-	return ids, nil
+	return ids, most, nil
 }
 
-func (d *drain) findHeadsAmong(ctx context.Context, timeout time.Duration, among string) (ids []int64, err error) {
+// findHeadsAmong returns the heads among some calls, and whether any of these is due.
+func (d *drain) findHeadsAmong(ctx context.Context, timeout time.Duration, among string) (ids []int64, due bool, err error) {
 	err = askInTime(ctx, timeout, func(ctx context.Context) error {
-		rows, err := d.outbox.db.QueryContext(ctx, d.outbox.fillText(strings.ReplaceAll(headsText, "{among}", among)))
+		rows, err := d.outbox.db.QueryContext(ctx, d.outbox.fillText(strings.NewReplacer("{among}", among, "{fromRun}", d.outbox.dialect.fromRun).Replace(headsText)))
 		if err != nil {
 			return err
 		}
@@ -166,11 +209,13 @@ func (d *drain) findHeadsAmong(ctx context.Context, timeout time.Duration, among
 			if err := rows.Scan(&id); err != nil {
 				return err
 			}
-			ids = append(ids, id)
+			if due = true; id != noHead {
+				ids = append(ids, id)
+			}
 		}
 		return rows.Err()
 	})
-	return ids, err
+	return ids, due, err
 }
 
 // claimHeads leases the heads that nobody else has leased meanwhile.
@@ -187,22 +232,38 @@ func (d *drain) claimHeads(ctx context.Context, heads []int64, token string) err
 	return nil
 }
 
-// Heads come first: what is behind them is left to the next round if there is too much of it.
-const readText = `SELECT c.id, c.run, c.kind, c.created, c.body, c.tries, CASE WHEN c.id <> h.id AND (c.state = 1 OR c.due > {now}) THEN 1 ELSE 0 END
- FROM {calls} h JOIN {calls} c ON c.run = h.run AND c.id >= h.id
- WHERE h.id IN ({ids}) AND h.taker = ? AND h.state = 0 AND (c.state = 0 OR c.kind = 'start')
- ORDER BY CASE WHEN c.id = h.id THEN 0 ELSE 1 END, c.id LIMIT 1024`
+// Heads come first: what is behind them is left to the next round if there is too much of it. A run gets its share of what is
+// read, or fewestOfRun if that is more: otherwise all its calls, a million perhaps, would be read and sorted each time. The
+// inner LIMIT has a planner look for the last one once for each run. MySQL still walks the entries of a run in the index.
+const readText = `SELECT c.id, c.run, c.kind, c.created, c.body, c.tries, CASE WHEN c.id <> r.id AND (c.state = 1 OR c.due > {now}) THEN 1 ELSE 0 END
+ FROM (SELECT r.id, r.run, COALESCE((SELECT b.id FROM {calls} b{fromHead} ORDER BY b.run, b.id LIMIT 1 OFFSET {share}), 9223372036854775807) AS last
+ FROM {calls} r WHERE r.id IN ({ids}) AND r.taker = ? AND r.state = 0 LIMIT 256) r
+ JOIN {calls} c ON c.run = r.run AND c.id >= r.id AND c.id <= r.last WHERE c.state = 0 OR c.kind = 'start'
+ ORDER BY CASE WHEN c.id = r.id THEN 0 ELSE 1 END, c.id LIMIT 1024`
+
+// fewestOfRun is how many calls of a run are read, if it has as many, where there are many runs.
+const fewestOfRun = 16
 
 // readRuns returns the calls of the runs that were leased, in their order, up to the first of each run that is not to be made now.
 func (d *drain) readRuns(ctx context.Context, heads []int64, token string) (runs [][]*row, err error) {
-	text, ids := d.outbox.fillTextOf(readText, heads)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	share := 1
+	for share < max(rowsAtOnce/len(heads), fewestOfRun) { // powers of two, so that there are few texts
+		share *= 2
+	}
+	text, ids := d.outbox.fillTextOf(strings.NewReplacer("{fromHead}", d.outbox.dialect.fromHead, "{share}", strconv.Itoa(share)).Replace(readText), heads)
 	rows, err := d.outbox.db.QueryContext(ctx, text, append(ids, token)...)
 	if err != nil {
 		return nil, fmt.Errorf("read calls: %w", err)
 	}
 	defer rows.Close()
 	at := map[workflow.RunID]int{}
-	for size := 0; size < bytesAtOnce && rows.Next(); {
+	for size := 0; rows.Next(); {
+		if size >= bytesAtOnce {
+			cancel() // Close would read the rest, 16 GiB perhaps
+			return runs, nil
+		}
 		var r row
 		var run string
 		if err := rows.Scan(&r.id, &run, &r.kind, &r.created, &r.body, &r.tries, &r.blocks); err != nil {
@@ -281,7 +342,7 @@ func (d *drain) makeCallsOf(ctx context.Context, rows []*row) error {
 // makeCall calls the engine.
 func (d *drain) makeCall(ctx context.Context, r *row) error {
 	var c call
-	if err := json.Unmarshal([]byte(r.body), &c); err != nil {
+	if err := json.Unmarshal(fromASCII(r.body), &c); err != nil {
 		return fmt.Errorf("%w: the row is damaged: %w", pawl.ErrInvalid, err)
 	}
 	ctx = traceparent.With(ctx, c.Traceparent, c.Tracestate)
@@ -347,7 +408,7 @@ func hasNoRoom(r *row, err error) bool {
 		return true
 	case limits.SignalBytes:
 		var c call
-		if json.Unmarshal([]byte(r.body), &c) != nil {
+		if json.Unmarshal(fromASCII(r.body), &c) != nil {
 			return false
 		}
 		payload, err := decodeValue(c.Payload)
@@ -357,49 +418,56 @@ func hasNoRoom(r *row, err error) bool {
 }
 
 // settleRuns writes what has become of the calls. Runs whose calls were all made come first, so that no trouble with others has their calls
-// repeated. Calls that are to wait are marked before the head of their run goes, so that nobody takes them sooner.
+// repeated. Calls that are to wait are marked before the head of their run goes, so that nobody takes them sooner. A run with one that cannot be marked
+// keeps its lease, and the others go on.
 func (d *drain) settleRuns(ctx context.Context, runs [][]*row, heads []int64, token string) error {
 	var first, last []identity
-	var failed []*row
+	var some [][]*row // runs with a call that has failed
 	settled := map[int64]bool{}
 	for _, rows := range runs {
-		var taken []identity
-		n := len(failed)
 		for _, r := range rows {
 			settled[r.id] = r.taken || r.err != nil
-			if r.taken {
-				taken = append(taken, r.identity)
-			} else if r.err != nil {
-				failed = append(failed, r)
-			}
 		}
-		if n == len(failed) {
-			first = append(first, taken...)
+		if slices.ContainsFunc(rows, func(r *row) bool { return r.err != nil }) {
+			some = append(some, rows)
 		} else {
-			last = append(last, taken...)
+			first = append(first, takenOf(rows)...)
 		}
 	}
 	if err := d.deleteMade(ctx, first); err != nil {
 		return err
 	}
-	for _, r := range failed {
-		if err := d.noteError(ctx, r, token); err != nil {
-			return err
+	var failed error
+	for _, rows := range some {
+		if err := d.noteErrors(ctx, rows, token); err == nil {
+			last = append(last, takenOf(rows)...)
+		} else if failed == nil {
+			failed = err
 		}
 	}
 	d.hook.Hit("calls.noted")
 	if err := d.deleteMade(ctx, last); err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
 	left := slices.DeleteFunc(heads, func(id int64) bool { return settled[id] })
 	if len(left) == 0 {
-		return nil
+		return failed
 	}
 	text, ids := d.outbox.fillTextOf(`UPDATE {calls}{byKey} SET taker = '', due = 0 WHERE state = 0 AND taker = ? AND id IN ({ids})`, left)
 	if _, err := d.outbox.db.ExecContext(ctx, text, append([]any{token}, ids...)...); err != nil {
-		return fmt.Errorf("end leases: %w", err)
+		return errors.Join(failed, fmt.Errorf("end leases: %w", err))
 	}
-	return nil
+	return failed
+}
+
+// takenOf returns the calls that the engine has.
+func takenOf(rows []*row) (taken []identity) {
+	for _, r := range rows {
+		if r.taken {
+			taken = append(taken, r.identity)
+		}
+	}
+	return taken
 }
 
 // deleteMade deletes calls that were made, the head of a run after what is behind it.
@@ -426,21 +494,38 @@ func (d *drain) deletePart(ctx context.Context, calls []identity) error {
 	return tx.Commit()
 }
 
+// noteErrors keeps why calls of a run were not taken.
+func (d *drain) noteErrors(ctx context.Context, rows []*row, token string) error {
+	for _, r := range rows {
+		if r.err == nil {
+			continue
+		}
+		if r.refuse {
+			d.outbox.options.Logger.WarnContext(ctx, "pawlsql: a call is refused: it stays until somebody retries or drops it", "run", string(r.run), "error", r.err)
+		}
+		message := shortenText(r.err.Error())
+		err := d.noteError(ctx, r, token, message)
+		if plain := shortenText(toASCII([]byte(message))); err != nil && plain != message { // the encoding of the database may lack a character
+			err = d.noteError(ctx, r, token, plain)
+		}
+		if err != nil {
+			return fmt.Errorf("note why a call was not taken: %w", err)
+		}
+	}
+	return nil
+}
+
 // noteError keeps why a call was not taken, and that it is refused, or when it is tried again; not if another process has leased it meanwhile.
-func (d *drain) noteError(ctx context.Context, r *row, token string) error {
+func (d *drain) noteError(ctx context.Context, r *row, token, message string) error {
 	code, state := refusal.Of(r.err).Code, 0
 	pause := min(firstPause<<min(r.tries, 10), time.Minute)
 	if r.refuse {
 		state, pause = 1, 0
-		d.outbox.options.Logger.WarnContext(ctx, "pawlsql: a call is refused: it stays until somebody retries or drops it", "run", string(r.run), "error", r.err)
 	}
-	args := append([]any{state, pause.Microseconds(), code, shortenText(r.err.Error())}, r.listArgs()...)
+	args := append([]any{state, pause.Microseconds(), code, message}, r.listArgs()...)
 	_, err := d.outbox.db.ExecContext(ctx, d.outbox.fillText(`UPDATE {calls} SET state = ?, due = {now} + ?, taker = '', tries = tries + 1, code = ?, message = ? WHERE `+sameText+` AND (taker = ? OR due <= {now})`),
 		append(args, token)...)
-	if err != nil {
-		return fmt.Errorf("note why a call was not taken: %w", err)
-	}
-	return nil
+	return err
 }
 
 const maxMessage = 1000 // bytes

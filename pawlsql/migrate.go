@@ -2,6 +2,7 @@ package pawlsql
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -45,11 +46,10 @@ func (b *Outbox) renameTables(text string) string {
 	q := b.dialect.quote
 	var pairs []string
 	for _, n := range [][2]string{{"pawl_calls", b.options.Calls}, {"pawl_effects", b.options.Effects}} {
-		plain := n[1][strings.LastIndexByte(n[1], '.')+1:]
 		pairs = append(pairs,
 			q+n[0]+q, b.dialect.quoteName(n[1]),
 			q+n[0]+"_version"+q, b.dialect.quoteName(n[1]+"_version"),
-			q+n[0]+"_", q+plain+"_",
+			q+n[0]+"_", q+plainName(n[1])+"_",
 		)
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
@@ -69,7 +69,11 @@ func (b *Outbox) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tx, err := b.db.BeginTx(ctx, nil)
+	how := &sql.TxOptions{}
+	if b.kind == PostgreSQL { // a snapshot from before the lock would not see what another one has made meanwhile
+		how.Isolation = sql.LevelReadCommitted
+	}
+	tx, err := b.db.BeginTx(ctx, how)
 	if err != nil {
 		return fmt.Errorf("pawlsql: migrate: %w", err)
 	}

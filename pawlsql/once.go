@@ -24,9 +24,12 @@ import (
 //		return amount, err
 //	})
 //
+// f neither commits nor rolls back the transaction, nor changes a table of MySQL by a statement that commits, such as CREATE: the task would have a key
+// without an outcome, and fail until somebody deletes that.
+//
 // An outcome is anything that encoding/json writes, no io.Reader, and at most 16 MiB of it. Once returns what JSON makes of it the first time as well. If f
 // fails, Once undoes in the transaction what f has done, and nothing is kept. After an error roll the transaction back and return it: the
-// engine tries the task again as its retry says. Two attempts at the same time wait for each other. A task has one Once; its key is
+// engine tries the task again if its node has a retry. Two attempts at the same time wait for each other. A task has one Once; its key is
 // Task.EffectKey, which has the id of the run. It is kept until [Outbox.Forget].
 func Once[T any](ctx context.Context, tx Tx, task pawl.Task, f func(context.Context) (T, error)) (out T, err error) {
 	if err := checkOnce(ctx, tx, task, f == nil); err != nil {
@@ -105,7 +108,7 @@ func (e *effect) claimKey(ctx context.Context) (kept []byte, err error) {
 	case !found:
 		return nil, errors.New("its key was forgotten at this moment: try again")
 	case outcome == "":
-		return nil, errors.New("it is under way in this transaction")
+		return nil, fmt.Errorf("its key is there without an outcome: it is under way in this transaction, or its function has ended a transaction, which it must not do; then see what it has done, and delete the row of %s where effect is '%s'", e.tx.outbox.options.Effects, e.key)
 	}
 	_, err = e.execStatement(ctx, "RELEASE SAVEPOINT "+e.point)
 	return []byte(outcome), err

@@ -18,7 +18,8 @@ type Options struct {
 	// connection: pawl_calls and pawl_effects by default. They differ in more than case. Two engines need tables of their own, unless both may make
 	// any call and the ids of their runs differ.
 	Calls, Effects string
-	// Poll is the time between two looks for calls, where nobody has said that there are some; 1 s by default.
+	// Poll is the time between two looks for calls, where nobody has said that there are some, and no pause or lease of one ends sooner; 1 s by
+	// default. While more than a thousand calls that are due wait for others of their runs, a call amid them may be found 5 s later.
 	Poll time.Duration
 	// Lease is how long a process that has died keeps others from the calls that it had taken, by the clock of the database; 10 s
 	// by default, at least 100 ms. A call of the engine is given up, and repeated, after half of it.

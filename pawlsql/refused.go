@@ -81,7 +81,11 @@ var ErrNotRefused = errors.New("pawlsql: no refused call has this id")
 // Retry has a refused call made again, in its place before those that were written after it for its run and are still there: once
 // a definition is published, for instance. It fails with ErrNotRefused.
 func (b *Outbox) Retry(ctx context.Context, id int64) error {
-	r, err := b.db.ExecContext(ctx, b.fillText(`UPDATE {calls} SET state = 0, due = 0, tries = 0, taker = '' WHERE id = ? AND state = 1`), id)
+	text, args := `UPDATE {calls} SET state = 0, due = 0, tries = 0, taker = '' WHERE id = ? AND state = 1`, []any{id}
+	if b.dialect.numbered { // as the insert does
+		text, args = `WITH retried AS (`+text+` RETURNING id) SELECT pg_notify(?, '') FROM retried`, append(args, b.nameChannel())
+	}
+	r, err := b.db.ExecContext(ctx, b.fillText(text), args...)
 	if err != nil {
 		return fmt.Errorf("pawlsql: retry call %d: %w", id, err)
 	}

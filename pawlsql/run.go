@@ -43,9 +43,9 @@ func (b *Outbox) Run(ctx context.Context, engine Engine) error {
 	d := &drain{outbox: b, engine: engine, hook: testhook.From(ctx)}
 	pause, checked := firstPause, false
 	for {
-		more, err := true, error(nil)
+		idle, err := time.Duration(0), error(nil)
 		if checked {
-			more, err = d.takeSome(ctx)
+			idle, err = d.takeSome(ctx)
 		} else if err = askInTime(ctx, answerTimeout, b.checkVersion); err == nil {
 			checked = true
 		}
@@ -59,8 +59,8 @@ func (b *Outbox) Run(ctx context.Context, engine Engine) error {
 			b.options.Logger.WarnContext(ctx, "pawlsql: calls of transactions wait", "error", err, "again", pause)
 			pause = waitLonger(ctx, nil, pause)
 			continue
-		case !more:
-			b.waitForCalls(ctx)
+		case idle > 0:
+			b.waitForCalls(ctx, idle)
 		}
 		pause = firstPause
 	}
@@ -84,9 +84,9 @@ func waitLonger(ctx context.Context, woken <-chan struct{}, pause time.Duration)
 	return min(2*pause, lastPause)
 }
 
-// waitForCalls waits until there may be calls.
-func (b *Outbox) waitForCalls(ctx context.Context) {
-	t := time.NewTimer(b.options.Poll)
+// waitForCalls waits until somebody says that there are calls, at most for a time.
+func (b *Outbox) waitForCalls(ctx context.Context, most time.Duration) {
+	t := time.NewTimer(most)
 	defer t.Stop()
 	select {
 	case <-t.C:

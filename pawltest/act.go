@@ -25,7 +25,7 @@ func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, run work
 	case e.Replay != nil:
 		return d.replayRun(ctx, engine, run, e)
 	}
-	a, err := d.actOf(engine, run, e)
+	a, err := d.actOf(subject{engine: engine, run: run}, e)
 	if err != nil {
 		return err
 	}
@@ -41,8 +41,8 @@ func (e *event) asks(ctx context.Context) context.Context {
 	return ctx
 }
 
-// actOf returns the act that an event is. The run says which token is meant, and which revision it has.
-func (d *driver) actOf(engine *pawl.Engine, run workflow.RunID, e *event) (pawl.Act, error) {
+// actOf returns the act that an event is. The subject says which token is meant, and which revision it has.
+func (d *driver) actOf(of subject, e *event) (pawl.Act, error) {
 	switch {
 	case e.Signal != nil:
 		return e.Signal.act(), nil
@@ -53,10 +53,10 @@ func (d *driver) actOf(engine *pawl.Engine, run workflow.RunID, e *event) (pawl.
 			a.Token = workflow.TokenID(v.Token)
 			return a, nil
 		}
-		return d.aimed(engine, a, pawl.Target{Run: run, Node: workflow.NodeID(v.Node)}, e.branchIndex(v.Index))
+		return d.aimAct(of, a, workflow.NodeID(v.Node), e.branchIndex(v.Index))
 	case e.Result != nil:
 		r := e.Result
-		key := d.keyOf(r, e.branchIndex(r.Index), run)
+		key := d.keyOf(of, r, e.branchIndex(r.Index))
 		result := resultWith(r.Output.orElse(map[string]any{}), r.Metadata)
 		if r.Error != nil {
 			return pawl.Fail{Key: key, Cause: pawl.WithMetadata(r.Error.taskError(), result.Metadata)}, nil
@@ -69,12 +69,12 @@ func (d *driver) actOf(engine *pawl.Engine, run workflow.RunID, e *event) (pawl.
 	case e.Resume:
 		return pawl.Resume{}, nil
 	case e.Patch.set:
-		return d.patchOf(engine, run, e.Patch.value)
+		return d.patchOf(of, e.Patch.value)
 	case e.AddBranch != nil:
-		origin, err := d.originOf(engine, run, e.AddBranch.Group, e.branchIndex(e.AddBranch.Index))
+		origin, err := d.originOf(of, e.AddBranch, e.branchIndex(e.AddBranch.Index))
 		return pawl.AddBranch{Group: e.AddBranch.Group, Origin: origin, ID: e.AddBranch.ID, Item: e.AddBranch.Item.value}, err
 	case e.CloseGroup != nil:
-		origin, err := d.originOf(engine, run, e.CloseGroup.Group, e.branchIndex(e.CloseGroup.Index))
+		origin, err := d.originOf(of, e.CloseGroup, e.branchIndex(e.CloseGroup.Index))
 		return pawl.CloseGroup{Group: e.CloseGroup.Group, Origin: origin}, err
 	case e.CancelNodes != nil:
 		var a pawl.CancelNodes
@@ -86,9 +86,9 @@ func (d *driver) actOf(engine *pawl.Engine, run workflow.RunID, e *event) (pawl.
 		return pawl.Raise{Meta: amountsOf(e.Raise)}, nil
 	case e.Retry != nil:
 		a := pawl.Retry{Input: workflow.RetryInput(e.Retry.Input)}
-		return d.aimed(engine, a, pawl.Target{Run: run, Node: workflow.NodeID(e.Retry.Node)}, e.branchIndex(e.Retry.Index))
+		return d.aimAct(of, a, workflow.NodeID(e.Retry.Node), e.branchIndex(e.Retry.Index))
 	case e.Skip != nil:
-		return d.aimed(engine, pawl.Skip{Output: e.Skip.Output.value}, pawl.Target{Run: run, Node: workflow.NodeID(e.Skip.Node)}, e.branchIndex(e.Skip.Index))
+		return d.aimAct(of, pawl.Skip{Output: e.Skip.Output.value}, workflow.NodeID(e.Skip.Node), e.branchIndex(e.Skip.Index))
 	}
 	panic("pawltest: an event that is nothing")
 }
@@ -101,56 +101,34 @@ func (e *signalEvent) act() pawl.Signal {
 	return s
 }
 
-// aimed returns an act on the token that an event is about.
-func (d *driver) aimed(engine *pawl.Engine, a pawl.Act, t pawl.Target, index *int) (pawl.Act, error) {
-	t, err := tokenTarget(d.ctx, engine, t, index)
-	return acts.At(a, t), err
+// aimAct returns an act on the token that an event is about: the one at a node, or the one there of a branch of that index.
+func (d *driver) aimAct(of subject, a pawl.Act, node workflow.NodeID, index *int) (pawl.Act, error) {
+	t := pawl.Target{Run: of.run, Node: node}
+	if index != nil {
+		var err error
+		if t, err = of.tokenTarget(d.ctx, t, *index); err != nil {
+			return a, err
+		}
+	}
+	return acts.At(a, t), nil
 }
 
-func (d *driver) patchOf(engine *pawl.Engine, run workflow.RunID, ops any) (pawl.Act, error) {
+func (d *driver) patchOf(of subject, ops any) (pawl.Act, error) {
 	list, ok := ops.([]any)
 	if !ok {
 		return nil, fmt.Errorf("%w: a patch is a list of operations", pawl.ErrInvalid)
 	}
-	snap, err := engine.Inspect(d.ctx, run)
+	snap, err := of.inspectRun(d.ctx)
 	return pawl.Patch{Base: snap.Revision, Ops: list}, err
 }
 
-// tokenTarget returns the token that an event is about: the one at the node of t, or the
-// one there of a branch of that index.
-func tokenTarget(ctx context.Context, engine *pawl.Engine, t pawl.Target, index *int) (pawl.Target, error) {
-	if index == nil {
-		return t, nil
+// originOf returns the origin of the group that an event is about: the one that it names, or that of the group which gathers in a branch of that index;
+// 0 without either.
+func (d *driver) originOf(of subject, e *groupEvent, index *int) (workflow.TokenID, error) {
+	if e.Origin != 0 || index == nil {
+		return workflow.TokenID(e.Origin), nil
 	}
-	snap, err := engine.Inspect(ctx, t.Run)
-	if err != nil {
-		return t, err
-	}
-	for i := range snap.Tokens {
-		token := &snap.Tokens[i]
-		if token.Live() && token.Node == t.Node && token.Scope.Group != 0 && token.Scope.Branch == *index {
-			return pawl.Target{Run: t.Run, Token: token.ID}, nil
-		}
-	}
-	return t, fmt.Errorf("%w: no thread of branch %d is at node %q", pawl.ErrNotLive, *index, string(t.Node))
-}
-
-// originOf returns the origin of the group that an event is about, which gathers in a branch of that index; 0 without an index.
-func (d *driver) originOf(engine *pawl.Engine, run workflow.RunID, group string, index *int) (workflow.TokenID, error) {
-	if index == nil {
-		return 0, nil
-	}
-	snap, err := engine.Inspect(d.ctx, run)
-	if err != nil {
-		return 0, err
-	}
-	for i := range snap.Groups {
-		g := &snap.Groups[i]
-		if g.Name == group && g.Phase == workflow.Gathering && g.Scope.Group != 0 && g.Scope.Branch == *index {
-			return g.Origin, nil
-		}
-	}
-	return 0, fmt.Errorf("%w: no group %q gathers in branch %d", pawl.ErrNotLive, group, *index)
+	return of.groupOrigin(d.ctx, e.Group, *index)
 }
 
 // messageOf returns the name of the message that an event becomes, which is that of its kind but for a vote. No message has the name

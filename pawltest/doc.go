@@ -29,5 +29,7 @@
 // # Limits
 //
 // One scenario is played at a time in a process. While one is played, no other
-// test of the process may run an engine within testing/synctest.
+// test of the process may run an engine within testing/synctest. An engine
+// that a test runs there has no Options.Socket, and no HTTP server beside it:
+// while a goroutine waits for connections, virtual time stands still.
 package pawltest

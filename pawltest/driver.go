@@ -29,8 +29,9 @@ type driver struct {
 	scenario *Scenario
 	options  playing
 	ctx      context.Context
-	hook     testhook.Hook // of the engine of every life
-	folder   string        // the parent of the engine's directories
+	copied   *pawl.Simulation // whose tasks the mocks perform; nil outside of simulations
+	hook     testhook.Hook    // of the engine of every life
+	folder   string           // the parent of the engine's directories
 	began    time.Time
 
 	promises map[pawl.Key]promise

@@ -76,7 +76,7 @@ func forkAll(ctx context.Context, folder string) (made int, err error) {
 	if err := errors.Join(err, e.Close(ctx)); err != nil {
 		return made, err
 	}
-	report, err := rescue.Verify(dir, rescue.Options{})
+	report, err := rescue.Verify(ctx, dir, rescue.Options{})
 	if err == nil && len(report.Findings) > 0 {
 		err = fmt.Errorf("the forks are not sound: %v", report.Findings)
 	}

@@ -83,13 +83,16 @@ func (d *driver) placeOf(c *call) int {
 }
 
 // keyOf returns the key that a result event names.
-func (d *driver) keyOf(r *resultEvent, index *int, run workflow.RunID) pawl.Key {
-	name := attemptName{run: run, node: r.Node, index: -1, attempt: max(r.Attempt, 1)}
+func (d *driver) keyOf(of subject, r *resultEvent, index *int) pawl.Key {
+	name := attemptName{run: of.run, node: r.Node, index: -1, attempt: max(r.Attempt, 1)}
 	if index != nil {
 		name.index = *index
+	}
+	if key := of.copiedKey(d.ctx, name); key != "" {
+		return key
 	}
 	if key, ok := d.keys[name]; ok {
 		return key
 	}
-	return foreignKey(run, r.Attempt)
+	return foreignKey(of.run, r.Attempt)
 }

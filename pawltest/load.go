@@ -77,10 +77,10 @@ func loadFile(root, path string, must bool) (out []*Scenario, errs []error) {
 	if err != nil {
 		return nil, []error{inFile(path, err)}
 	}
-	if !must && len(documents) > 0 && documents[0].Member("scenario") == nil {
+	switch {
+	case !must && (len(documents) == 0 || documents[0].Member("scenario") == nil):
 		return nil, nil
-	}
-	if len(documents) == 0 {
+	case len(documents) == 0:
 		return nil, []error{&FileError{File: path, Message: "the file is empty"}}
 	}
 	for _, e := range documents {

@@ -224,6 +224,7 @@ func TestLoadFolder(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	write("defs/d.yaml", "name: d\nstart: a\nnodes: [{id: a, task: t}]\n")
+	write("defs/empty.yaml", "# a definition to come\n")
 	write("a.yaml", "scenario: one\nfile: defs/d.yaml\nexpect: {path: [a]}\n")
 	write("deep/b.yml", "scenario: two\nfile: ../defs/d.yaml\nexpect: {path: [a]}\n---\nscenario: three\nfile: ../defs/d.yaml\nexpect: {}\n")
 	scenarios, err := Load(folder)

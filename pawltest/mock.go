@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -193,7 +191,8 @@ func (d *driver) variablesOf(c *call) expr.Map {
 	}
 	v["index"] = int64(c.Branch.Index)
 	branch := map[string]any{"index": int64(c.Branch.Index), "total": int64(c.Branch.Total)}
-	snap, err := d.engine.Inspect(d.ctx, c.Run)
+	of := subject{engine: d.engine, run: c.Run, copied: d.copied}
+	snap, err := of.inspectRun(d.ctx)
 	if err != nil {
 		return v
 	}
@@ -204,7 +203,7 @@ func (d *driver) variablesOf(c *call) expr.Map {
 	scope := scopeOf(snap, tokenOf(c.Key))
 	branch["group"] = groups[scope.Group].Name
 	v["branch"] = branch
-	items := d.branchItems(c.Run)
+	items := of.branchItems(d.ctx)
 	for ; scope.Group != 0; scope = groups[scope.Group].Scope {
 		if list := items[scope.Group]; scope.Branch < len(list) {
 			v["item"] = list[scope.Branch]
@@ -221,20 +220,4 @@ func scopeOf(snap pawl.Snapshot, id workflow.TokenID) workflow.Scope {
 		}
 	}
 	return workflow.Scope{}
-}
-
-// branchItems returns the elements of the branches of a run's groups.
-func (d *driver) branchItems(run workflow.RunID) map[workflow.GroupID][]any {
-	out := map[workflow.GroupID][]any{}
-	for r, err := range acts.Records(d.engine.Journal(d.ctx, run, pawl.EventsOptions{})) {
-		if err != nil {
-			break
-		}
-		for _, x := range r.Decisions {
-			if b, ok := x.(decision.CreateBranches); ok && b.Items != nil {
-				out[b.Group.ID] = b.Items
-			}
-		}
-	}
-	return out
 }

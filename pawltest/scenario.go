@@ -177,11 +177,12 @@ type resultEvent struct {
 }
 
 type groupEvent struct {
-	Group string   `yaml:"group"`
-	Index *int     `yaml:"index"`
-	ID    string   `yaml:"id"`
-	Run   string   `yaml:"run"`
-	Item  optional `yaml:"item"`
+	Group  string   `yaml:"group"`
+	Origin int64    `yaml:"origin"`
+	Index  *int     `yaml:"index"`
+	ID     string   `yaml:"id"`
+	Run    string   `yaml:"run"`
+	Item   optional `yaml:"item"`
 }
 
 type retryEvent struct {

@@ -63,7 +63,7 @@ func (d *driver) simulateEvent(ctx context.Context, engine *pawl.Engine, run wor
 	}
 	for i := range e.Try {
 		x := event(e.Try[i])
-		a, err := d.actOf(engine, run, &x)
+		a, err := d.actOf(subject{engine, run, sim}, &x)
 		if err == nil {
 			err = sim.Do(x.asks(ctx), a)
 		}
@@ -71,7 +71,7 @@ func (d *driver) simulateEvent(ctx context.Context, engine *pawl.Engine, run wor
 			return fmt.Errorf("try %d: %w", i, err)
 		}
 	}
-	mocks := &driver{scenario: d.scenario, ctx: d.ctx, engine: engine, taken: maps.Clone(d.taken)}
+	mocks := &driver{scenario: d.scenario, ctx: d.ctx, engine: engine, copied: sim, taken: maps.Clone(d.taken)}
 	play := func() error {
 		if !e.Play {
 			return nil
@@ -123,7 +123,7 @@ func (d *driver) replayRun(ctx context.Context, engine *pawl.Engine, run workflo
 	got, status, only := int64(0), "", []workflow.NodeID(nil)
 	if e.Patch.set {
 		ops, _ := e.Patch.value.([]any)
-		g, err := compiled.Compile(workflow.Bounds{}, rec.Definition())
+		g, err := compiled.Compile(compiled.Boundless(), rec.Definition())
 		if err == nil {
 			g, err = planning.Patched(g, ops, compiled.Boundless())
 		}

@@ -1,6 +1,7 @@
 package pawltest
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -22,7 +23,7 @@ func checked(o Options) Options {
 func verifyFolders(folder string) error {
 	lives, err := os.ReadDir(folder)
 	for _, life := range lives {
-		r, failed := rescue.Verify(filepath.Join(folder, life.Name()), rescue.Options{})
+		r, failed := rescue.Verify(context.Background(), filepath.Join(folder, life.Name()), rescue.Options{})
 		err = errors.Join(err, failed)
 		if failed != nil {
 			continue

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -78,29 +79,31 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader) (hash string, size int64, 
 	}
 	var content [16]byte
 	_, _ = rand.Read(content[:]) // it cannot fail
-	sum, chunk := sha256.New(), make([]byte, chunkSize)
+	sum, chunk := sha256.New(), new(bytes.Buffer)
+	chunk.Grow(chunkSize + bytes.MinRead)
 	for number := 0; ; number++ {
-		n, err := io.ReadFull(contextReader{ctx, r}, chunk)
-		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		chunk.Reset()
+		n, err := io.CopyN(chunk, contextReader{ctx, r}, chunkSize)
+		last := err == io.EOF //nolint:errorlint // a connection that broke may have an error that wraps it
 		if err != nil && !last {
-			b.deleteContent(ctx, content)
+			b.dropChunks(ctx, content, number)
 			return "", 0, err
 		}
-		sum.Write(chunk[:n])
-		size += int64(n)
+		sum.Write(chunk.Bytes())
+		size += n
 		if last {
 			hash = hashOf(sum.Sum(nil))
-			if err := b.finishPut(ctx, content, number, chunk[:n], sum.Sum(nil), size); err != nil {
+			if err := b.finishPut(ctx, content, number, chunk.Bytes(), sum.Sum(nil), size); err != nil {
 				if isRolledBack(err) {
-					b.deleteContent(ctx, content)
+					b.dropChunks(ctx, content, number)
 				}
 				return "", 0, wrapBlobError(ctx, hash, err)
 			}
 			return hash, size, nil
 		}
 		const sql = `INSERT INTO pawl.chunks (content, number, data) SELECT $1, $2, $3 FROM ` + keepsLater // the last statement waits for all
-		if _, err := b.db.query(ctx, int64(n), sql, []any{content, number, chunk}, nil); err != nil {
-			b.deleteContent(ctx, content)
+		if _, err := b.db.query(ctx, n, sql, []any{content, number, chunk.Bytes()}, nil); err != nil {
+			b.dropChunks(ctx, content, number+1)
 			return "", 0, wrapBlobError(ctx, "", err)
 		}
 	}
@@ -144,14 +147,24 @@ func isRolledBack(err error) bool {
 // deleteChunks is how many chunks one statement deletes at most: few enough for it to be short.
 const deleteChunks = 64
 
-// deleteContent deletes the chunks of a content that is no blob's, some in each statement. All deletes the rest, if the server does not answer.
+// dropChunks deletes what a Put that has failed has inserted, so many chunks perhaps.
+func (b *Blobs) dropChunks(ctx context.Context, content [16]byte, inserted int) {
+	if inserted > 0 {
+		b.deleteContent(ctx, content)
+	}
+}
+
+// deleteContent deletes the chunks of a content that is no blob's, some in each statement, also where ctx has ended. All deletes
+// the rest, if the server does not answer, or all of it takes longer than one answer may.
 //
 // It must not be called for a content that a Put under way may still make a blob's.
 func (b *Blobs) deleteContent(ctx context.Context, content [16]byte) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.db.answers)
+	defer cancel()
 	const sql = `DELETE FROM pawl.chunks WHERE content = $1 AND number IN (SELECT number FROM pawl.chunks WHERE content = $1 LIMIT $2)
 		AND NOT EXISTS (SELECT FROM pawl.blobs WHERE content = $1)`
 	_ = deleteParts(deleteChunks, func(most int64) (int64, error) { // All tries again
-		return b.db.query(context.WithoutCancel(ctx), 0, sql, []any{content, most}, nil)
+		return b.db.query(ctx, 0, sql, []any{content, most}, nil)
 	})
 }
 

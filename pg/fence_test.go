@@ -184,7 +184,12 @@ func contendForLog(t *testing.T, url string, writers, entries int, disturb func(
 func contendAt(t *testing.T, url string, writers, entries int, disturb func(), acknowledged map[uint64]string) {
 	t.Helper()
 	var mu sync.Mutex
-	done := func() bool { mu.Lock(); defer mu.Unlock(); return len(acknowledged) >= entries }
+	late := time.Now().Add(5 * time.Minute)
+	done := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(acknowledged) >= entries || time.Now().After(late)
+	}
 	note := func(p store.Position, entry string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -211,6 +216,7 @@ func contendAt(t *testing.T, url string, writers, entries int, disturb func(), a
 		disturb()
 	}
 	all.Wait()
+	require.GreaterOrEqual(t, len(acknowledged), entries, "within 5 minutes")
 }
 
 // writeContended takes the log, and appends until somebody else has it, again and again.

@@ -16,7 +16,8 @@ var migration1 string
 // migrations has the SQL of each version of the tables, from the first.
 var migrations = []string{migration1}
 
-// MigrationSQL returns the statements that make the tables of these options, from no tables at all, for psql. Errors: pawl.ErrInvalid.
+// MigrationSQL returns the statements that make the tables of these options, from no tables at all: run them in one transaction. Errors:
+// pawl.ErrInvalid.
 func MigrationSQL(o Options) (string, error) {
 	o, err := o.withDefaults()
 	if err != nil {

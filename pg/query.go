@@ -33,8 +33,9 @@ const slowestLink = 256 << 10
 var errSilent = errors.New("no answer in time: it may have been done or not")
 
 // keepsCommit is a part of statements that makes their commit wait for the disk, and for the synchronous standbys, whatever the user's or the
-// database's synchronous_commit is. remote_apply, which waits for more, stays.
-const keepsCommit = `set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)`
+// database's synchronous_commit is. remote_apply, which waits for more, stays. The warning that a wait was cancelled is sent whatever client_min_messages
+// is: without it nobody would know.
+const keepsCommit = `set_config('client_min_messages', 'warning', true) AS warns, set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)`
 
 // keepsHere is a part of statements whose commit waits for the disk of the primary, and for no standby.
 const keepsHere = `set_config('synchronous_commit', 'local', true)`
@@ -69,9 +70,17 @@ func (d *Database) query(ctx context.Context, carries int64, sql string, args []
 	timeout := d.answers + time.Duration(carries)*(time.Second/slowestLink)
 	waits, cancel := context.WithTimeoutCause(ctx, timeout, errSilent)
 	defer cancel()
-	n, err := d.queryOnce(waits, sql, args, scan)
-	for tries := 0; notRun(err) && tries < d.connections(); tries++ {
-		n, err = d.queryOnce(waits, sql, args, scan)
+	scanned := false // then scan must not get the rows again
+	scanRow := func(r pgx.Rows) error {
+		scanned = true
+		if scan == nil {
+			return nil
+		}
+		return scan(r)
+	}
+	n, err := d.queryOnce(waits, sql, args, scanRow)
+	for tries := 0; notRun(err) && tries < d.connections() || wasUndone(err) && !scanned && tries < mostConflicts; tries++ {
+		n, err = d.queryOnce(waits, sql, args, scanRow)
 	}
 	switch {
 	case err == nil:
@@ -91,6 +100,16 @@ func notRun(err error) bool {
 	return err != nil && (pgconn.SafeToRetry(err) || errors.As(err, &said) && said.Code == codeIdle)
 }
 
+// mostConflicts is how often a statement is done again that others have undone: each time one of these was done.
+const mostConflicts = 100
+
+// wasUndone reports whether the server has undone a statement because of another one at the same time: as the default isolation of a user or a database
+// is above READ COMMITTED, or because of a deadlock.
+func wasUndone(err error) bool {
+	var said *pgconn.PgError
+	return errors.As(err, &said) && (said.Code == codeConflict || said.Code == codeDeadlock)
+}
+
 // connections is how many connections may be dead, and one.
 func (d *Database) connections() int { return int(d.pool.Config().MaxConns) + 1 }
 
@@ -108,9 +127,6 @@ func (d *Database) queryOnce(ctx context.Context, sql string, args []any, scan f
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if scan == nil {
-			continue
-		}
 		if err := scan(rows); err != nil {
 			return 0, err
 		}
@@ -156,6 +172,8 @@ const (
 	codeForbidden = "42501"
 	codeDiskFull  = "53100"
 	codeIdle      = "57P05"
+	codeConflict  = "40001"
+	codeDeadlock  = "40P01"
 	codeCancelled = "57014"
 	codeReadOnly  = "25006"
 	codeBadPage   = "XX001"
@@ -188,16 +206,19 @@ func (d *Database) explain(err error) error {
 	return err
 }
 
-// deleteParts calls deleteRows, which deletes at most so many rows and returns how many, until there are none. If a part takes too long, the next
-// one is half of it: one row at least.
+// deleteParts calls deleteRows, which deletes at most so many rows and returns how many, until there are none. If a part takes
+// too long, the next one is half of it: one row at least. A part that does not is followed by one that is larger by a quarter, up
+// to most: silences that have nothing to do with the size add up to nothing.
 func deleteParts(most int64, deleteRows func(most int64) (int64, error)) error {
-	for {
-		n, err := deleteRows(most)
+	for part := most; ; {
+		n, err := deleteRows(part)
 		switch {
-		case tookTooLong(err) && most > 1:
-			most /= 2
+		case tookTooLong(err) && part > 1:
+			part /= 2
 		case err != nil || n == 0:
 			return err
+		default:
+			part = min(part+part/4+1, most)
 		}
 	}
 }

@@ -4,11 +4,15 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/cluster"
 	"github.com/pawl-run/pawl/internal/testing/blobtest"
 	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/pg"
@@ -44,12 +48,12 @@ func TestLogBehindAPooler(t *testing.T) {
 	}
 }
 
-// An entry is not acknowledged before the synchronous standby has it, whatever synchronous_commit of the user says, nor if somebody cancels the
-// wait for it, which for PostgreSQL is a success with a warning; nor when it is found on the primary later.
+// An entry is not acknowledged before the synchronous standby has it, whatever synchronous_commit and client_min_messages of the user say, nor if
+// somebody cancels the wait for it, which for PostgreSQL is a success with a warning; nor when it is found on the primary later.
 func TestEntriesThatNoStandbyHas(t *testing.T) {
 	s := startServer(t, nil)
 	url := s.URL("postgres")
-	execute(t, url, `ALTER ROLE postgres SET synchronous_commit = off`)
+	execute(t, url, `ALTER ROLE postgres SET synchronous_commit = off; ALTER ROLE postgres SET client_min_messages = error`)
 	l := openLog(t, open(t, url, pg.Options{}), "sync")
 	takeLog(t, l, "open")
 	setStandby(t, s, "nobody")
@@ -92,7 +96,7 @@ func TestSettingsThatBite(t *testing.T) {
 	url := migrated(t, newDatabase(t))
 	execute(t, url, `DROP ROLE IF EXISTS bitten; CREATE ROLE bitten SUPERUSER LOGIN`)
 	for _, set := range []string{
-		"statement_timeout = '30ms'", "idle_in_transaction_session_timeout = '1ms'", "lock_timeout = '50ms'",
+		"statement_timeout = '200ms'", "idle_in_transaction_session_timeout = '1ms'", "lock_timeout = '50ms'",
 		"default_transaction_isolation = 'serializable'", "idle_session_timeout = '50ms'", "bytea_output = 'escape'",
 		"DateStyle = 'German'", "TimeZone = 'Asia/Tokyo'", "search_path = 'nowhere'", "standard_conforming_strings = off",
 	} {
@@ -117,11 +121,51 @@ func TestSettingsThatBite(t *testing.T) {
 		return err
 	})
 	execute(t, url, fmt.Sprintf(`INSERT INTO pawl.entries SELECT log, n, writer, convert_to(repeat('x', 20000), 'UTF8')
-		FROM pawl.entries, generate_series(%d, 3000) n WHERE log = 'bites' AND number = %[1]d - 1`, p.Seq+1))
-	again(func() error { return l.Drop(t.Context(), store.Position{Seq: 2990}) })
+		FROM pawl.entries, generate_series(%d, 3000) n WHERE log = 'bites' AND number = %[1]d - 1;
+		CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.003) WHERE mod(OLD.number, 10) = 0; RETURN OLD; END $$;
+		CREATE TRIGGER wait BEFORE DELETE ON pawl.entries FOR EACH ROW EXECUTE FUNCTION wait()`, p.Seq+1))
+	again(func() error { return l.Drop(t.Context(), store.Position{Seq: 2990}) }) // 1000 rows at a time would take too long
 	var n int
 	again(func() (err error) { n, err = readLogOnce(t.Context(), l); return err })
 	require.Equal(t, 10, n)
+}
+
+// Statements that others undo, as transactions see what was there when they began, are done again: callers at the same time notice nothing, or who has
+// lost.
+func TestIsolations(t *testing.T) {
+	for _, level := range []string{"repeatable read", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			url := migrated(t, newDatabase(t))
+			name := "isolated_" + strings.ReplaceAll(level, " ", "_")
+			execute(t, url, fmt.Sprintf(`DROP ROLE IF EXISTS %s; CREATE ROLE %[1]s SUPERUSER LOGIN; ALTER ROLE %[1]s SET default_transaction_isolation = '%s'`, name, level))
+			db := open(t, strings.Replace(url, "postgres@", name+"@", 1), pg.Options{})
+			b := openBlobs(t, db)
+			for i := range 30 {
+				name := fmt.Sprint("x", i)
+				c, err := db.OpenCell(t.Context(), name)
+				require.NoError(t, err)
+				revision, err := c.Write(t.Context(), nil, 0)
+				require.NoError(t, err)
+				var all sync.WaitGroup
+				var won atomic.Int64
+				for range 4 {
+					all.Go(func() {
+						_, err := db.OpenLog(t.Context(), name)
+						assert.NoError(t, err)
+						if _, err = c.Write(t.Context(), nil, revision); err == nil {
+							won.Add(1)
+						} else {
+							assert.ErrorIs(t, err, cluster.ErrChanged)
+						}
+						_, _, err = b.Put(t.Context(), strings.NewReader("the same"))
+						assert.NoError(t, err)
+					})
+				}
+				all.Wait()
+				require.EqualValues(t, 1, won.Load())
+			}
+		})
+	}
 }
 
 // readLogOnce returns how many entries there are.

@@ -67,8 +67,7 @@ func (p *planner) requestApprovalAgain(t *state.Token, n *compiled.Node) {
 
 // addVote adds a vote to an approval, and decides it if that makes a quorum.
 //
-// A second vote of the same person is refused: nobody can take a vote back. A vote that repeats the first changes nothing: with an
-// id, however the approval has gone on since; without an id if it names the token, while the approval is open. A vote by node may
+// One vote per person. A repeat with the same id is nil, always; without an id only by token, while it is open: a vote by node may
 // mean another approval, where the node comes again. quorum votes for it approve, rejectQuorum votes against it reject, whichever
 // comes first.
 func (p *planner) addVote(m state.Ballot) error {
@@ -128,6 +127,6 @@ func (p *planner) approvalTimedOut(t *state.Token, n *compiled.Node) {
 	case workflow.ApprovalReject:
 		p.decideApproval(t.ID, false, "timeout")
 	case workflow.ApprovalFail:
-		p.failAttempt(t, &workflow.Failure{Code: workflow.CodeApprovalTimeout, Message: "not decided within " + n.Timeout.String()}, true)
+		p.failAttempt(t, &workflow.Failure{Code: workflow.CodeApprovalTimeout, Message: p.tellLimit("not decided", n.Timeout)}, true)
 	}
 }

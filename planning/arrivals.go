@@ -2,7 +2,6 @@ package planning
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/compiled"
@@ -33,6 +32,7 @@ func (p *planner) touchBranch(sc workflow.Scope) {
 func (p *planner) branchesOf(g *state.Group, status state.BranchStatus) iter.Seq2[int, state.Branch] {
 	return func(yield func(int, state.Branch) bool) {
 		for i := range g.Total {
+			pace.Each(i)
 			b := p.s.Branch(workflow.Scope{Group: g.ID, Branch: i})
 			if b.Status == status && !yield(i, b) {
 				return
@@ -43,13 +43,14 @@ func (p *planner) branchesOf(g *state.Group, status state.BranchStatus) iter.Seq
 
 // collectArrivals returns the values of the branches that have arrived, and the looping
 // transitions by which they came, in definition order. A looping transition counts once,
-// however many branches have come by it.
+// however many branches have come by it. If none has arrived, the group counts as having come
+// by the first of its transitions; up to version 5 it counted for no loop then.
 func (p *planner) collectArrivals(g *state.Group) ([]merge.Branch, []*compiled.Transition) {
 	var out []merge.Branch
 	taken := map[workflow.TransitionID]bool{}
 	for i, b := range p.branchesOf(g, state.BranchArrived) {
 		var sources []any
-		for _, id := range b.Tokens {
+		for id := range b.Tokens.All() {
 			t := p.s.Token(id)
 			if t.Status == workflow.WaitingForSiblings {
 				sources = append(sources, t.Source)
@@ -57,6 +58,9 @@ func (p *planner) collectArrivals(g *state.Group) ([]merge.Branch, []*compiled.T
 			}
 		}
 		out = append(out, merge.Branch{Index: i, Value: branchValue(sources)})
+	}
+	if len(out) == 0 && p.planLike() >= 6 {
+		taken[p.s.Graph.Groups[g.Name].Joins[0].ID] = true
 	}
 	var loops []*compiled.Transition
 	for _, id := range p.s.Graph.Loops {
@@ -73,7 +77,7 @@ func branchValue(sources []any) any {
 	if len(sources) == 1 {
 		return sources[0]
 	}
-	return slices.Clone(sources)
+	return sources
 }
 
 // listErrors writes the failures that a join tolerates to its errors target. It writes an

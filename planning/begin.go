@@ -168,6 +168,9 @@ func (p *planner) beginNextAttempt(t *state.Token) {
 // else lives in it. Its mapping may write the output of the run and may fail, in which case
 // the run goes on as after the failure of any node.
 func (p *planner) reachEndNode(t *state.Token, n *compiled.Node, v vars) {
+	// The code and the message of a failure see the result that the token came with; up to version 5 they saw that of the
+	// node itself, as its mapping does.
+	came := v.result
 	v.result = map[string]any{}
 	// The mapping is tried on a fork: a mapping that fails half way must not have written the
 	// first half.
@@ -177,7 +180,11 @@ func (p *planner) reachEndNode(t *state.Token, n *compiled.Node, v vars) {
 		p.failAttempt(t, f, false)
 		return
 	}
-	failure, f := q.endFailure(t, n, v)
+	said := v
+	if p.planLike() >= 6 {
+		said.result = came
+	}
+	failure, f := q.endFailure(t, n, said)
 	if f != nil {
 		p.failAttempt(t, f, false)
 		return

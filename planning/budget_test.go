@@ -111,3 +111,18 @@ transitions:
 	require.NoError(t, err)
 	require.Greater(t, len(plan.Decisions), 3*n)
 }
+
+// TestAppendAtTheEndOfTheBudget: a plan whose cost is spent by what an output mapping appends fails the run, whatever
+// schema the list has.
+func TestAppendAtTheEndOfTheBudget(t *testing.T) {
+	p := newPlayer(t, compile(t, `
+name: x
+start: a
+limits: {celCost: 1000}
+state: {initial: {log: []}, schema: {properties: {log: {type: array, items: {type: string}}}}}
+nodes: [{id: a, output: {'state.log[]': input.text}}]
+`))
+	plan, err := p.send(state.Start{Input: map[string]any{"text": strings.Repeat("x", 200_000)}})
+	require.NoError(t, err)
+	require.Contains(t, text(plan), "limit planCost: more than ")
+}

@@ -56,7 +56,15 @@ func (p *planner) cancelTokens(d decision.CancelTokens) bool {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Branch, b.Branch))
 	})
 	for _, sc := range left {
+		p.stopJoinTime(sc.Group)
 		p.touchBranch(sc)
 	}
 	return true
+}
+
+// stopJoinTime stops the time of a group's join, which runs from the first arrival, where none is left.
+func (p *planner) stopJoinTime(id workflow.GroupID) {
+	if g := p.s.Group(id); p.planLike() >= 5 && g != nil && g.Phase == workflow.Gathering && g.Arrived == 0 && !g.Due.IsZero() {
+		p.decide(decision.ArmGroup{Group: id})
+	}
 }

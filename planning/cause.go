@@ -1,10 +1,13 @@
 package planning
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -42,8 +45,9 @@ func (p *planner) endFailure(t *state.Token, n *compiled.Node, v vars) (failure,
 		}
 	}
 	if p.planLike() >= 3 {
-		l := lineage{p: p, seen: map[workflow.TokenID]bool{}}
-		end.Cause = withoutCause(l.causeOf(t), 1)
+		if l := newLineage(p); l != nil {
+			end.Cause = withoutCause(l.causeOf(t), 1)
+		}
 	}
 	return end, nil
 }
@@ -62,16 +66,50 @@ func withoutCause(f *workflow.Failure, levels int) *workflow.Failure {
 	return &out
 }
 
-// A lineage looks for what was caught before a token. Each token is looked at once.
+// A lineage looks for what was caught before a token. Each token is looked at once, so that the
+// search costs time in proportion to the run.
 type lineage struct {
-	p    *planner
-	seen map[workflow.TokenID]bool
-	dag  map[workflow.NodeID]*state.Token // the token of each node of a dag
+	p      *planner
+	seen   map[workflow.TokenID]bool
+	groups map[workflow.TokenID][]*state.Group // those in which a branch failed, by origin, in the order of their ids
+	met    map[joinPlace][]*state.Token        // tokens that have completed at a node with a join, in the order of their ids
+	dag    map[workflow.NodeID]*state.Token    // the token of each node of a dag
+}
+
+// newLineage returns a lineage; nil if nothing in the run has failed.
+func newLineage(p *planner) *lineage {
+	l := &lineage{p: p, seen: map[workflow.TokenID]bool{}, groups: map[workflow.TokenID][]*state.Group{}, met: map[joinPlace][]*state.Token{}}
+	for id := workflow.GroupID(1); id < p.s.NextGroup; id++ {
+		p.budget.pacer.Spend(1)
+		if g := p.s.Group(id); g.Failed > 0 {
+			l.groups[g.Origin] = append(l.groups[g.Origin], g)
+		}
+	}
+	failed := len(l.groups) > 0
+	for id := workflow.TokenID(1); id < p.s.NextToken; id++ {
+		p.budget.pacer.Spend(1)
+		t := p.s.Token(id)
+		failed = failed || hasFailed(t)
+		if n := p.s.Graph.Node(t.Node); n != nil && n.Join != workflow.JoinNone && t.Status == workflow.Completed {
+			at := joinPlace{t.Node, t.Scope}
+			l.met[at] = pace.Push(l.met[at], t)
+		}
+	}
+	if !failed {
+		return nil
+	}
+	return l
+}
+
+// hasFailed reports whether a token has ended with a failure.
+func hasFailed(t *state.Token) bool {
+	return t.Failure != nil && (t.Status == workflow.Failed || t.Status == workflow.TimedOut)
 }
 
 // causeOf returns the nearest failure that was caught on the way to a token, nil if none was.
 func (l *lineage) causeOf(t *state.Token) *workflow.Failure {
 	for t != nil && !l.seen[t.ID] {
+		l.p.budget.pacer.Spend(1)
 		l.seen[t.ID] = true
 		if l.p.isDAG() {
 			return l.causeInDAG(t)
@@ -91,16 +129,30 @@ func (l *lineage) causeOf(t *state.Token) *workflow.Failure {
 	return nil
 }
 
-// causeAt returns what was caught as a token grew from its parent.
+// causeAt returns what was caught as a token grew from its parent. Up to version 5 all that grew from a token that had
+// not failed had what the joins of its groups tolerated as the cause, and not only what continued from there.
 func (l *lineage) causeAt(t, parent *state.Token) *workflow.Failure {
-	if parent.Failure != nil && (parent.Status == workflow.Failed || parent.Status == workflow.TimedOut) {
-		// It may have failed in place of a group that it did not fan out itself.
-		if f := l.causeInGroup(parent.Parent, workflow.Broken, parent.Scope); f != nil && parent.Node == l.nodeOf(parent.Parent) {
+	next := t
+	if l.p.planLike() < 6 {
+		next = nil
+	}
+	if next != nil || !hasFailed(parent) {
+		if f := l.causeInGroup(parent.ID, workflow.Fired, t.Scope, next); f != nil || !hasFailed(parent) {
 			return f
 		}
-		return parent.Failure
 	}
-	return l.causeInGroup(parent.ID, workflow.Fired, t.Scope)
+	// It may have failed in place of a group that it did not fan out itself.
+	if f := l.causeInGroup(parent.Parent, workflow.Broken, parent.Scope, nil); f != nil && parent.Node == l.nodeOf(parent.Parent) {
+		return f
+	}
+	return parent.Failure
+}
+
+// continuesBehind reports whether a token that has grown from the origin of a group continues behind the join of the group: it
+// was made after the tokens of all branches.
+func (l *lineage) continuesBehind(t *state.Token, g *state.Group) bool {
+	spec := l.p.s.Graph.Groups[g.Name]
+	return spec != nil && t.Node == spec.To && t.ID > g.TokenOf(g.Total-1)
 }
 
 func (l *lineage) nodeOf(id workflow.TokenID) workflow.NodeID {
@@ -111,11 +163,11 @@ func (l *lineage) nodeOf(id workflow.TokenID) workflow.NodeID {
 }
 
 // causeInGroup returns the failure of the first branch that failed in a group that a token has
-// fanned out, and that has ended so, for a token in the scope around it.
-func (l *lineage) causeInGroup(origin workflow.TokenID, phase workflow.Phase, around workflow.Scope) *workflow.Failure {
-	for id := l.p.s.NextGroup - 1; id > 0; id-- {
-		g := l.p.s.Group(id)
-		if g.Origin != origin || g.Phase != phase || g.Scope != around || g.Failed == 0 {
+// fanned out, and that has ended so, for a token in the scope around it: for next, unless that is nil, only if it
+// continues behind the join of the group.
+func (l *lineage) causeInGroup(origin workflow.TokenID, phase workflow.Phase, around workflow.Scope, next *state.Token) *workflow.Failure {
+	for _, g := range slices.Backward(l.groups[origin]) {
+		if g.Phase != phase || g.Scope != around || next != nil && !l.continuesBehind(next, g) {
 			continue
 		}
 		for _, b := range l.p.branchesOf(g, state.BranchFailed) {
@@ -131,19 +183,14 @@ func (l *lineage) causeAtJoin(t *state.Token) *workflow.Failure {
 	if n := l.p.s.Graph.Node(t.Node); n == nil || n.Join == workflow.JoinNone || l.nodeOf(t.Parent) != t.Node {
 		return nil
 	}
-	met := []*state.Token{}
-	for id := t.ID - 1; id > 0; id-- {
-		x := l.p.s.Token(id)
-		if x.Node != t.Node || x.Scope != t.Scope || x.Status != workflow.Completed {
-			continue
-		}
-		if l.nodeOf(x.Parent) == t.Node {
-			break // it continued here before
-		}
-		met = append(met, x)
+	met := l.met[joinPlace{t.Node, t.Scope}]
+	end, _ := slices.BinarySearchFunc(met, t.ID, func(x *state.Token, id workflow.TokenID) int { return cmp.Compare(x.ID, id) })
+	first := end
+	for first > 0 && l.nodeOf(met[first-1].Parent) != t.Node { // up to the token with which it continued before
+		first--
 	}
-	for i := len(met) - 1; i >= 0; i-- {
-		if f := l.causeOf(met[i]); f != nil {
+	for _, x := range met[first:end] {
+		if f := l.causeOf(x); f != nil {
 			return f
 		}
 	}
@@ -164,7 +211,7 @@ func (l *lineage) causeInDAG(t *state.Token) *workflow.Failure {
 	}
 	for _, in := range n.Incoming {
 		from := l.dag[in.From]
-		if from != nil && from.Failure != nil && (in.Outcome == workflow.OnError || in.Outcome == workflow.OnAlways) && (from.Status == workflow.Failed || from.Status == workflow.TimedOut) {
+		if from != nil && hasFailed(from) && (in.Outcome == workflow.OnError || in.Outcome == workflow.OnAlways) {
 			return from.Failure
 		}
 	}

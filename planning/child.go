@@ -105,6 +105,9 @@ func (p *planner) childFailure(m state.ChildEnded) *workflow.Failure {
 		if p.planLike() >= 4 {
 			f.Cause = withoutCause(m.Failure.Cause, 0)
 		}
+		if p.planLike() >= 6 {
+			f.By = m.Failure.By
+		}
 	}
 	switch m.Status {
 	case workflow.RunTimedOut:

@@ -148,7 +148,9 @@ func (p *planner) taskHeartbeat(m state.Heartbeat) error {
 		return state.ErrStale
 	}
 	p.keepDetails(t, m.Details)
-	if n := p.s.Graph.Node(t.Node); n.Heartbeat > 0 {
+	// An attempt whose node has no heartbeat any more, by a patch, is watched until it beats once more.
+	t = p.s.Token(t.ID)
+	if n := p.s.Graph.Node(t.Node); n.Heartbeat > 0 || !t.Beat.IsZero() && p.planLike() >= 6 {
 		p.decide(decision.ExtendTask{Token: t.ID, Beat: timeout.Deadline(p.now, n.Heartbeat)})
 	}
 	return nil

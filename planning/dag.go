@@ -53,14 +53,16 @@ func (p *planner) resolveOutgoing(matches []match, v vars) {
 
 // endNode resolves the transitions that leave a node. Where that decides the join
 // of the next node, it starts or is skipped; a skipped node resolves what leaves it
-// in turn. A node with a single incoming transition begins with the failure that
-// this transition caught.
+// in turn. A node that starts now, and to which an error transition of the node that ended
+// leads, begins with its failure.
 //
 // v has the token that ended, the parent of the tokens that begin, and the failure that
-// its error transitions have caught. A node to which several transitions lead begins with
-// no single failure.
+// its error transitions have caught. A failure that was caught before on another way to a node
+// is in nodes alone. Up to version 5 only a node with a single incoming transition began with a
+// failure.
 func (p *planner) endNode(d decision.EndStep, v vars) {
 	p.decide(d)
+	behind := p.nodesBehindFailure(d, v)
 	work := []*compiled.Node{p.s.Graph.Node(d.Node)}
 	for len(work) > 0 && !p.hasStopped() {
 		from := work[len(work)-1]
@@ -70,7 +72,7 @@ func (p *planner) endNode(d decision.EndStep, v vars) {
 			switch p.readinessOf(n) {
 			case nodeRuns:
 				next := state.Token{Parent: v.token.ID}
-				if len(n.Incoming) == 1 {
+				if behind[n.ID] && (len(n.Incoming) == 1 || p.planLike() >= 6) {
 					next.Caught = v.caught
 				}
 				p.startNode(n, next)
@@ -83,6 +85,24 @@ func (p *planner) endNode(d decision.EndStep, v vars) {
 			}
 		}
 	}
+}
+
+// nodesBehindFailure returns the nodes to which the transitions lead that have caught the failure of a node; nil if it
+// has not failed.
+func (p *planner) nodesBehindFailure(d decision.EndStep, v vars) map[workflow.NodeID]bool {
+	if v.caught == nil {
+		return nil
+	}
+	out := map[workflow.NodeID]bool{}
+	for _, id := range d.Taken {
+		out[p.s.Graph.Transition(id).To] = true
+	}
+	if d.All {
+		for _, t := range p.s.Graph.Node(d.Node).Outgoing {
+			out[t.To] = true
+		}
+	}
+	return out
 }
 
 // A readiness says what becomes of a node of a dag.

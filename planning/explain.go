@@ -2,6 +2,8 @@ package planning
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
@@ -86,26 +88,60 @@ func valueUnder(x any, key string) (any, bool) {
 	}
 }
 
-// quoteValue returns a value as short JSON. If the value has many elements, it says how many,
-// so that it costs little however large the value is.
+// quoteValue returns a value as short JSON. It says how many elements a large value has, and elsewhere it
+// ends where a note does, so that it costs little however large the value is. Messages of failures quote values by it
+// too, which planners decide alike.
 func quoteValue(x any) string {
+	if text, ok := x.(string); ok {
+		return string(value.Encode(value.Shorten(text, maxReading)))
+	}
+	return value.Shorten(string(appendQuoted(nil, x)), maxReading)
+}
+
+// appendQuoted appends a value, up to about maxReading bytes. The variable run has timestamps, which no other value has.
+func appendQuoted(dst []byte, x any) []byte {
 	switch x := x.(type) {
 	case time.Time:
-		return string(value.Encode(x.Format(time.RFC3339Nano)))
-	case map[string]any:
-		if n := len(x); n > maxQuoted {
-			return fmt.Sprintf("{%d keys}", n)
-		}
-	case []any:
-		if n := len(x); n > maxQuoted {
-			return fmt.Sprintf("[%d elements]", n)
-		}
-	case value.Object:
-		return fmt.Sprintf("{%d keys}", x.Len())
-	case value.List:
-		return fmt.Sprintf("[%d elements]", x.Len())
+		return value.AppendString(dst, x.Format(time.RFC3339Nano))
 	case string:
-		return string(value.Encode(value.Shorten(x, maxReading)))
+		return value.AppendString(dst, value.Shorten(x, maxReading))
+	case value.Object:
+		return fmt.Appendf(dst, "{%d keys}", x.Len())
+	case value.List:
+		return fmt.Appendf(dst, "[%d elements]", x.Len())
+	case map[string]any:
+		if len(x) > maxQuoted {
+			return fmt.Appendf(dst, "{%d keys}", len(x))
+		}
+		dst = append(dst, '{')
+		for i, key := range slices.Sorted(maps.Keys(x)) {
+			if dst = appendComma(dst, i); len(dst) > maxReading {
+				return dst
+			}
+			dst = appendQuoted(append(appendQuoted(dst, key), ':'), x[key])
+		}
+		return append(dst, '}')
+	case []any:
+		if len(x) > maxQuoted {
+			return fmt.Appendf(dst, "[%d elements]", len(x))
+		}
+		dst = append(dst, '[')
+		for i, element := range x {
+			if dst = appendComma(dst, i); len(dst) > maxReading {
+				return dst
+			}
+			dst = appendQuoted(dst, element)
+		}
+		return append(dst, ']')
+	default:
+		return value.Append(dst, x)
 	}
-	return value.Shorten(string(value.Encode(x)), maxReading)
+}
+
+// appendComma appends what stands before element i.
+func appendComma(dst []byte, i int) []byte {
+	if i == 0 {
+		return dst
+	}
+	return append(dst, ',')
 }

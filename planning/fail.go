@@ -59,7 +59,7 @@ func (p *planner) retryOrRaise(t *state.Token, cause *workflow.Failure, after ti
 			p.decide(decision.RetryTask{Token: t.ID, Due: due, Failure: f})
 			return
 		}
-		if r.Exhausted == workflow.ExhaustedPark && (t.Attempt > 0 || t.Remembered().Short) {
+		if r.Exhausted == workflow.ExhaustedPark && hasBegun(t) {
 			p.decide(decision.ParkTask{Token: t.ID, Failure: *f})
 			return
 		}

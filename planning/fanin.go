@@ -108,13 +108,13 @@ func (p *planner) leavesStragglers(g *state.Group) bool {
 }
 
 // branchEmpty reports whether nothing lives in a branch, stragglers included.
-func branchEmpty(b state.Branch) bool { return len(b.Tokens) == 0 && len(b.Groups) == 0 }
+func branchEmpty(b state.Branch) bool { return b.Tokens.Len() == 0 && b.Groups.Len() == 0 }
 
 // hasUndecidedGroup reports whether a group that began in a branch is yet to be
 // decided: its continuation may begin in the branch even when only stragglers
 // live there.
 func (p *planner) hasUndecidedGroup(b state.Branch) bool {
-	for _, id := range b.Groups {
+	for id := range b.Groups.All() {
 		if p.s.Group(id).Phase == workflow.Gathering {
 			return true
 		}
@@ -328,7 +328,7 @@ func (p *planner) arrivingTransition(g *state.Group, spec *compiled.GroupSpec) w
 		return ""
 	}
 	for _, b := range p.branchesOf(g, state.BranchArrived) {
-		for _, id := range b.Tokens {
+		for id := range b.Tokens.All() {
 			if t := p.s.Token(id); t.Status == workflow.WaitingForSiblings {
 				return t.Via
 			}

@@ -22,8 +22,9 @@ import (
 //	start      startGroup asks the join first, which may decide at once; then
 //	           startBranches lets as many branches begin as maxConcurrency
 //	           allows, by index, and again whenever one is resolved.
-//	add        While a group is open, AddBranch adds a branch made by its first
-//	           transition, and CloseGroup ends that.
+//	add        While a group with a name gathers, AddBranch adds a branch made by
+//	           its first transition, and CloseGroup ends that. Only an open group
+//	           gathers until then, whatever has arrived.
 
 // countBranches evaluates how many branches a transition makes: its spawnCount,
 // one for each element of its foreach, or one.
@@ -44,9 +45,13 @@ func (p *planner) countBranches(m *match, v vars) *workflow.Failure {
 		}
 		items, ok := x.([]any)
 		if !ok {
+			quoted := quoteValue(x)
+			if p.planLike() < 6 {
+				quoted = string(value.Encode(x))
+			}
 			return &workflow.Failure{
 				Code: workflow.CodeExpression, Permanent: true,
-				Message: fmt.Sprintf("foreach %s: %s is not a list", m.Foreach.Collection, value.Encode(x)),
+				Message: fmt.Sprintf("foreach %s: %s is not a list", m.Foreach.Collection, quoted),
 			}
 		}
 		m.count, m.items = len(items), items
@@ -180,17 +185,29 @@ func (p *planner) startBranches(id workflow.GroupID, result any) {
 	// The decision counts the passed-over ones that lie before the last one that begins.
 	passed := 0
 	var begin []entry
-	for i := g.Started; i < g.Total && len(begin) < most; i++ {
+	i := max(g.Started, p.passed[id])
+	for ; i < g.Total && len(begin) < most; i++ {
+		p.budget.pacer.Spend(1)
 		if t := p.s.Token(g.TokenOf(i)); t.Live() {
 			begin = pace.Push(begin, entry{token: t.ID, result: result})
 			passed = i + 1 - g.Started
 		}
 	}
 	if len(begin) == 0 {
+		p.notePassed(id, i)
 		return
 	}
 	p.decide(decision.StartBranches{Group: id, Count: passed})
 	p.entries = pace.Append(p.entries, begin...)
+}
+
+// notePassed notes that no branch of a group begins before branch i any more: a token that was
+// cancelled stays so. Else a plan that cancels many would pass over all of them for each.
+func (p *planner) notePassed(id workflow.GroupID, i int) {
+	if p.passed == nil {
+		p.passed = map[workflow.GroupID]int{}
+	}
+	p.passed[id] = i
 }
 
 // gatheringGroup returns the only group of a name that gathers and has not been closed;
@@ -234,6 +251,10 @@ func (p *planner) addBranch(m state.AddBranch) error {
 	l := p.s.Graph.Limits
 	if err := p.refuseValue(m.Item); err != nil {
 		return err
+	}
+	first := p.s.Graph.Transition(g.Spawns[0].Transition)
+	if m.Item != nil && first.Foreach == nil && p.planLike() >= 6 {
+		return fmt.Errorf("%w: the branches of %q have no item, since %q has no foreach; add the branch without one", state.ErrNotLive, g.Name, string(first.ID))
 	}
 	switch {
 	case g.Total >= l.Foreach:

@@ -1,6 +1,7 @@
 package planning_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,31 @@ transitions:
 			require.LessOrEqual(t, len(plan.Trace), limits.MaxNotes)
 			require.Less(t, time.Since(begin), time.Minute)
 		})
+	}
+}
+
+// TestStartAtALimit: a run that fails in the plan which starts it has started as any other; up to version 5 it had lost what the
+// schedule and the trace of its start say.
+func TestStartAtALimit(t *testing.T) {
+	p := newPlayer(t, compile(t, `
+name: x
+start: a
+timeout: 1h
+limits: {tokens: 2}
+nodes: [{id: a}, {id: b}]
+transitions: [{from: a, to: b, spawnCount: 5}]
+`))
+	m := state.Start{Tenant: "acme", ScheduledAt: dawn.Add(-time.Minute), Trace: &state.Trace{Parent: "00-01-02-01", At: 7}}
+	want := decision.StartRun{Input: map[string]any{}, At: dawn, Due: dawn.Add(time.Hour), Tenant: m.Tenant, ScheduledAt: m.ScheduledAt, Trace: m.Trace}
+	earlier := want
+	earlier.Due, earlier.ScheduledAt, earlier.Trace = time.Time{}, time.Time{}, nil
+	for rules, want := range map[int]decision.StartRun{0: want, 5: earlier} {
+		p.state.Rules = rules
+		plan, err := planning.Step(p.state, m, dawn)
+		require.NoError(t, err)
+		require.Len(t, plan.Decisions, 2)
+		require.Equal(t, want, plan.Decisions[0])
+		require.Contains(t, plan.Decisions[1].String(), "limit tokens")
 	}
 }
 
@@ -179,4 +205,75 @@ nodes: [{id: a, task: t, retry: {maxAttempts: 1, exhausted: park}}]
 	p.state.Rules = 2
 	play(state.Retry{Node: "a"})
 	require.Equal(t, 6, snoozeAndFail())
+}
+
+// TestForeachOverALargeValue: the failure of a foreach over what is no list quotes little of it, and all of it in the
+// journals of planners up to version 5.
+func TestForeachOverALargeValue(t *testing.T) {
+	p := newPlayer(t, compile(t, `{name: x, start: a, nodes: [{id: a}, {id: b}], transitions: [{from: a, to: b, foreach: {collection: input}}]}`))
+	start := state.Start{Input: map[string]any{"text": strings.Repeat("x", 100_000)}}
+	p.state.Rules = 5
+	plan, err := planning.Step(p.state, start, p.now)
+	require.NoError(t, err)
+	require.Greater(t, len(text(plan)), 200_000)
+	p.state.Rules = 0
+	_, err = p.send(start)
+	require.NoError(t, err)
+	require.Less(t, len(p.state.Failure.Message), 1000)
+	require.Contains(t, p.state.Failure.Message, `foreach input: {"text":"xxx`)
+}
+
+// TestCancelledBranchesArePassedOverOnce: to cancel all of a wide fan-out of which few may run at once takes time in
+// proportion to it.
+func TestCancelledBranchesArePassedOverOnce(t *testing.T) {
+	const n = 20_000
+	p := newPlayer(t, compile(t, `
+name: x
+start: a
+nodes: [{id: a}, {id: b, task: work}, {id: c}]
+transitions:
+  - {from: a, to: b, foreach: {collection: input.l}, siblingGroup: g, maxConcurrency: 2}
+  - {from: b, to: c, synchronization: {siblingGroup: g}}
+`))
+	p.quick = true
+	_, err := p.send(state.Start{Input: map[string]any{"l": make([]any, n)}})
+	require.NoError(t, err)
+	turns := harness.CountTurns(func() { _, err = p.send(state.CancelNodes{Nodes: []workflow.NodeID{"b"}}) })
+	require.NoError(t, err)
+	require.True(t, p.state.Status.Final())
+	require.Less(t, turns, int64(n))
+}
+
+// TestSynchronizeInManyBranches: a step of a run in which a join: synchronize waits in each of very many branches looks at
+// those branches alone in which it changes something.
+func TestSynchronizeInManyBranches(t *testing.T) {
+	const n = 2_000
+	p := newPlayer(t, compile(t, `
+name: x
+start: s
+nodes: [{id: s}, {id: a}, {id: x, task: work}, {id: y, task: work}, {id: j, join: synchronize}, {id: z}]
+transitions:
+  - {from: s, to: a, foreach: {collection: input.l}, siblingGroup: g}
+  - {from: a, to: x}
+  - {from: a, to: y}
+  - {from: x, to: j}
+  - {from: y, to: j}
+  - {from: j, to: z, synchronization: {siblingGroup: g}}
+`))
+	p.quick = true
+	_, err := p.send(state.Start{Input: map[string]any{"l": make([]any, n)}})
+	require.NoError(t, err)
+	out := p.state.LiveTokens()
+	require.Len(t, out, 2*n)
+	turns := harness.CountTurns(func() {
+		for _, node := range []workflow.NodeID{"x", "y"} {
+			for _, id := range out {
+				if p.state.Token(id).Node == node {
+					require.NoError(t, p.complete(id, nil))
+				}
+			}
+		}
+	})
+	require.Equal(t, workflow.RunCompleted, p.state.Status)
+	require.Less(t, turns, int64(n))
 }

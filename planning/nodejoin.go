@@ -1,6 +1,8 @@
 package planning
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
@@ -120,9 +122,13 @@ func (p *planner) fireNodeJoin(n *compiled.Node, sc workflow.Scope) {
 // together. If all joins that wait, wait for each other, the first of them fires.
 //
 // It is called only when nothing else is left to do in the plan, since any token that is yet
-// to begin could still come. It costs nothing in a run where no token waits at a join.
+// to begin could still come. It costs nothing in a run where no token waits at a join. A join waits
+// for what lives in its branch and in those nested in it, so that once none could fire only those
+// are looked at in whose branch something has changed since.
 func (p *planner) fireSynchronizing() bool {
+	p.noteMoved()
 	if p.s.CountByStatus(workflow.WaitingForJoin) == 0 || len(p.s.Graph.Synchronize) == 0 {
+		p.settled, p.moved = true, nil
 		return false
 	}
 	places := p.synchronizingPlaces()
@@ -137,23 +143,52 @@ func (p *planner) fireSynchronizing() bool {
 			free = []joinPlace{at}
 		}
 	}
+	if len(free) == 0 {
+		p.settled, p.moved = true, nil
+	}
 	for _, at := range free {
 		p.fireNodeJoin(p.s.Graph.Node(at.node), at.scope)
 	}
 	return len(free) > 0
 }
 
-// synchronizingPlaces returns where tokens wait at joins: synchronize, in definition
-// order.
+// noteMoved notes the branches in which something has changed, with those around them.
+func (p *planner) noteMoved() {
+	for _, sc := range p.s.TakeMoved() {
+		for !p.moved[sc] {
+			if p.moved == nil {
+				p.moved = map[workflow.Scope]bool{}
+			}
+			if p.moved[sc] = true; sc.Group != 0 {
+				sc = p.s.Group(sc.Group).Scope
+			}
+		}
+	}
+}
+
+// synchronizingPlaces returns where tokens wait at joins: synchronize that may fire, in definition
+// order; the branches of one node in the order in which tokens came.
 func (p *planner) synchronizingPlaces() []joinPlace {
 	var out []joinPlace
 	for _, n := range p.s.Graph.Synchronize {
-		seen := map[workflow.Scope]bool{}
-		for t := range p.s.TokensInLine(state.WaitKey{Kind: state.LineSynchronize, Name: string(n.ID)}) {
-			if !seen[t.Scope] {
-				seen[t.Scope] = true
-				out = append(out, joinPlace{n.ID, t.Scope})
+		first := map[workflow.Scope]int64{} // the place in line of the token that came first
+		if p.settled {
+			for sc := range p.moved {
+				for _, t := range n.Incoming {
+					if w := p.firstWaiting(t, sc); w != nil && (first[sc] == 0 || w.Order < first[sc]) {
+						first[sc] = w.Order
+					}
+				}
 			}
+		} else {
+			for t := range p.s.TokensInLine(state.WaitKey{Kind: state.LineSynchronize, Name: string(n.ID)}) {
+				if first[t.Scope] == 0 {
+					first[t.Scope] = t.Order
+				}
+			}
+		}
+		for _, sc := range slices.SortedFunc(maps.Keys(first), func(a, b workflow.Scope) int { return cmp.Compare(first[a], first[b]) }) {
+			out = append(out, joinPlace{n.ID, sc})
 		}
 	}
 	return out
@@ -201,14 +236,15 @@ func (p *planner) eachBlocker(at joinPlace, f func(*state.Token) bool) bool {
 //
 // Groups without live tokens are entered only while they gather.
 func (p *planner) visitBranch(sc workflow.Scope, token func(*state.Token) bool, group func(*state.Group) bool) bool {
+	p.budget.pacer.Spend(1)
 	b := p.s.Branch(sc)
-	for i := len(b.Tokens) - 1; i >= 0; i-- {
-		if !token(p.s.Token(b.Tokens[i])) {
+	for id := range b.Tokens.Backward() {
+		if !token(p.s.Token(id)) {
 			return false
 		}
 	}
-	for i := len(b.Groups) - 1; i >= 0; i-- {
-		g := p.s.Group(b.Groups[i])
+	for id := range b.Groups.Backward() {
+		g := p.s.Group(id)
 		if g.Phase == workflow.Fired {
 			continue
 		}

@@ -29,7 +29,7 @@ func FindToken(s *state.State, id workflow.TokenID, node workflow.NodeID, status
 	var found *state.Token
 	for _, live := range s.LiveTokens() {
 		t := s.Token(live)
-		if t.Node != node || !slices.Contains(statuses, t.Status) {
+		if t.Node != node || !slices.Contains(statuses, operatedStatus(s, t)) {
 			continue
 		}
 		if found != nil {
@@ -49,11 +49,25 @@ func tokenIn(s *state.State, id workflow.TokenID, statuses []workflow.TokenStatu
 	if t == nil {
 		return nil, fmt.Errorf("%w: there is no thread %d", state.ErrNotLive, id)
 	}
-	if !slices.Contains(statuses, t.Status) {
+	if !slices.Contains(statuses, operatedStatus(s, t)) {
 		return nil, fmt.Errorf("%w: thread %d at node %q is %s, not %s", state.ErrNotLive, id, string(t.Node), t.Status, statusList(statuses))
 	}
 	return t, nil
 }
+
+// operatedStatus returns the status of a token for an operator. A token that a pause holds back
+// from its next attempt still waits for that, although its back-off is over. Up to version 5
+// no operator could mean such a token, and a node was enough for another one there.
+func operatedStatus(s *state.State, t *state.Token) workflow.TokenStatus {
+	if t.Held && hasBegun(t) && rulesOf(s) >= 6 {
+		return workflow.Retrying
+	}
+	return t.Status
+}
+
+// hasBegun reports whether a token has begun at its node, if only to wait for room below a limit
+// of what the run may report.
+func hasBegun(t *state.Token) bool { return t.Attempt > 0 || t.Remembered().Short }
 
 // statusList names the statuses that would do.
 func statusList(statuses []workflow.TokenStatus) string {
@@ -78,7 +92,8 @@ func (p *planner) findTask(id workflow.TokenID, node workflow.NodeID, parked boo
 // task's input is to be evaluated anew and cannot be, nothing changes.
 //
 // A parked task keeps its attempt numbers and gets a new Base, so that the retry policy
-// counts from here. One in a back-off keeps its budget: only the wait is cut short.
+// counts from here. One in a back-off keeps its budget: only the wait is cut short. A
+// task that a pause holds back keeps its place in line until the run resumes.
 func (p *planner) retryNow(m state.Retry) error {
 	t, err := p.findTask(m.Token, m.Node, m.Parked, workflow.WaitingForOperator, workflow.Retrying)
 	if err != nil {
@@ -95,7 +110,7 @@ func (p *planner) retryNow(m state.Retry) error {
 	if renewed != nil {
 		p.decide(*renewed)
 	}
-	if again := p.s.Token(t.ID); !p.hasStopped() {
+	if again := p.s.Token(t.ID); !p.hasStopped() && !again.Held {
 		p.beginNextAttempt(again)
 	}
 	return nil

@@ -32,7 +32,7 @@ func (p *planner) patchRun(m state.Patch) error {
 	if err != nil {
 		return err
 	}
-	c := patchCheck{s: p.s, old: old, new: g, pins: append(p.s.Pins[:len(p.s.Pins):len(p.s.Pins)], m.Pins...)}
+	c := patchCheck{s: p.s, like: p.planLike(), old: old, new: g, pins: append(p.s.Pins[:len(p.s.Pins):len(p.s.Pins)], m.Pins...)}
 	if err := c.checkAll(); err != nil {
 		return err
 	}
@@ -83,12 +83,17 @@ func (p *planner) redecideWaits(old *compiled.Graph) {
 // Deadlines that did not change run on. The token stays in the attempt in which it is.
 func (p *planner) waitAnew(t *state.Token, old *compiled.Graph) {
 	n, was := p.s.Graph.Node(t.Node), old.Node(t.Node)
-	if reflect.DeepEqual(n.Wait, was.Wait) && n.Timeout == was.Timeout {
+	if !changesWait(was, n) {
 		return
 	}
 	same := *t
 	same.Attempt-- // it is the attempt that it was
 	p.beginWait(&same, n, vars{p: p, scope: t.Scope, token: t, result: t.Input, bound: true, caught: t.Caught})
+}
+
+// changesWait reports whether a patch changes what a node waits for, or how long.
+func changesWait(was, is *compiled.Node) bool {
+	return !reflect.DeepEqual(is.Wait, was.Wait) || is.Timeout != was.Timeout
 }
 
 // recountVotes decides an approval whose votes meet the quorum that it now has. The approving

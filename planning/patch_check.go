@@ -17,6 +17,7 @@ import (
 // the new rules. The first problem is the one told.
 type patchCheck struct {
 	s        *state.State
+	like     int // the version of the planner
 	old, new *compiled.Graph
 	pins     state.Pins
 	steps    []state.Step // of a dag, as they stand then
@@ -103,6 +104,8 @@ func (c *patchCheck) checkToken(t *state.Token) error {
 		return refusePatch(path, "%v stands there: the node stays a %s", t.ID, was.Kind)
 	case was.Lock != is.Lock && (t.Holds != "" || t.Status == workflow.WaitingForLock):
 		return refusePatch(path+"/lock", "%v holds the lock or waits for it", t.ID)
+	case was.Lock != is.Lock && is.Lock != "" && hasBegun(t) && t.Status != workflow.WaitingForSiblings && c.like >= 6:
+		return refusePatch(path+"/lock", "%v has begun there without the lock, and its next attempt would not wait for it", t.ID)
 	case (was.Join == workflow.JoinNone) != (is.Join == workflow.JoinNone) && (t.Status == workflow.WaitingForJoin || t.Status == workflow.Pending):
 		return refusePatch(path+"/join", "%v waits there", t.ID)
 	}
@@ -118,6 +121,8 @@ func (c *patchCheck) checkToken(t *state.Token) error {
 		return refusePatch(path+"/to", "%v waits at its end", t.ID)
 	case groupName(via.Joins) != groupName(before.Joins):
 		return refusePatch(path+"/synchronization", "%v waits there for the branches of %q", t.ID, groupName(before.Joins))
+	case t.Status == workflow.WaitingForSiblings && before.Joins.Sync.Merge == nil && via.Joins.Sync.Merge != nil && c.like >= 6:
+		return refusePatch(path+"/synchronization/merge", "%v waits there and has brought no value: a merge would come too late", t.ID)
 	}
 	return nil
 }
@@ -128,11 +133,11 @@ func (c *patchCheck) checkToken(t *state.Token) error {
 func (c *patchCheck) checkWaiting(t *state.Token, was, is *compiled.Node) error {
 	path := nodePath(t.Node)
 	switch {
-	case was.Choice == nil && is.Choice != nil && (t.Attempt > 0 || t.Remembered().Short):
+	case was.Choice == nil && is.Choice != nil && hasBegun(t):
 		return refusePatch(path, "%v has begun there: an expression that chooses would come too late", t.ID)
 	case t.Status == workflow.WaitingForChild && !sameChild(t, was, is):
 		return refusePatch(path+"/subworkflow", "the child of %v runs", t.ID)
-	case is.AsksResult && !was.AsksResult && forgetsResult(t):
+	case is.AsksResult && c.lacksResult(t, was, is):
 		return refusePatch(path, "%v stands there, and the result that it came with was not kept: result cannot be asked for", t.ID)
 	}
 	// The first token of a branch knows its transition by the group alone, see arrivedVia.
@@ -152,15 +157,30 @@ func sameChild(t *state.Token, was, is *compiled.Node) bool {
 	return before.Name == after.Name && before.Version == after.Version
 }
 
+// lacksResult reports whether a token waits that would be asked for the result of the node which it
+// left, and has not kept it.
+//
+// A wait for time alone that planners up to version 5 began has kept none, unless it may be
+// retried. It runs on as it is, and is evaluated once more if its wait or its time-out changes.
+func (c *patchCheck) lacksResult(t *state.Token, was, is *compiled.Node) bool {
+	if !was.AsksResult {
+		return c.forgetsResult(t, is)
+	}
+	again := changesWait(was, is) || was.Node.Retry == nil && is.Node.Retry != nil
+	return again && t.Status == workflow.WaitingForTimer && t.Input == nil && t.Remembered().Kept == nil && c.like >= 6
+}
+
 // forgetsResult reports whether a token that waits keeps the result of the node that it left
 // only if its node asks for it. A task that is out or parked has its input already, and a
-// held one keeps what it came with.
-func forgetsResult(t *state.Token) bool {
-	switch t.Status {
+// held one keeps what it came with. A wait is evaluated once more in its next attempt.
+func (c *patchCheck) forgetsResult(t *state.Token, n *compiled.Node) bool {
+	switch operatedStatus(c.s, t) {
 	case workflow.Pending:
 		return !t.Held
 	case workflow.WaitingForEvent, workflow.WaitingForTimer:
 		return true
+	case workflow.Retrying, workflow.WaitingForOperator:
+		return n.Kind == workflow.KindWait && c.like >= 6
 	default:
 		return false
 	}
@@ -176,13 +196,13 @@ func groupName(spec *compiled.GroupSpec) string {
 
 // checkGroups finds live groups whose branches could not continue.
 //
-// A group that has fired counts as long as stragglers live in it. Transitions that made
+// A group that has fired counts as long as stragglers live in it, or an open group that one of them waits for. Transitions that made
 // branches must stay as makers of that group; a join can change its rules, and neither come
 // nor go. Whether stragglers go on or are cancelled was decided when the group fired.
 func (c *patchCheck) checkGroups() error {
 	for id := workflow.GroupID(1); id < c.s.NextGroup; id++ {
 		g := c.s.Group(id)
-		if g.Phase != workflow.Gathering && g.Live == 0 {
+		if g.Phase != workflow.Gathering && g.Live == 0 && (c.like < 5 || g.Inner == 0) {
 			continue
 		}
 		if c.new.Node(g.Node) == nil {
@@ -205,11 +225,25 @@ func (c *patchCheck) checkGroups() error {
 				return refusePatch(transitionPath(c.new.Groups[g.Name].Joins[0].ID)+"/synchronization/remaining", "stragglers of the group %v of %q go on", g.ID, g.Name)
 			}
 		}
+		if c.lacksGroupResult(g) {
+			return refusePatch(transitionPath(g.Spawns[0].Transition), "it adds branches to the open group %v of %q, and the result that they would begin with was not kept: result cannot be asked for", g.ID, g.Name)
+		}
 		if isJoined(c.old, g) != isJoined(c.new, g) {
 			return refusePatch("/transitions", "the group %v of %q is live: a patch neither adds its join nor takes it away", g.ID, g.Name)
 		}
 	}
 	return nil
+}
+
+// lacksGroupResult reports whether branches that are added to an open group would ask for the
+// result of the node that fanned out, and the group has not kept it.
+func (c *patchCheck) lacksGroupResult(g *state.Group) bool {
+	if g.Phase != workflow.Gathering || !g.Open || g.Result != nil || c.like < 6 {
+		return false
+	}
+	first := g.Spawns[0].Transition
+	was, is := c.old.Node(c.old.Transition(first).To), c.new.Node(c.new.Transition(first).To)
+	return is.AsksResult && !was.AsksResult
 }
 
 // isJoined reports whether a transition of a definition joins a group.

@@ -3,6 +3,7 @@ package planning
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -271,12 +272,7 @@ func (e elements) orderedIDs(list string, byID map[string]any, ops []any) []stri
 			take(unescape.Replace(id))
 		}
 	}
-	rest := make([]string, 0, len(byID))
-	for id := range byID {
-		rest = append(rest, id)
-	}
-	slices.Sort(rest) // of a list that was replaced as a whole
-	for _, id := range rest {
+	for _, id := range slices.Sorted(maps.Keys(byID)) { // of a list that was replaced as a whole
 		take(id)
 	}
 	return out

@@ -41,7 +41,7 @@ func (p *planner) resumeRun(m state.Resume) error {
 		if t = p.s.Token(t.ID); !t.Held || !t.Live() {
 			continue // what began before it has ended it
 		}
-		if t.Attempt > 0 || t.Remembered().Short {
+		if hasBegun(t) {
 			p.beginNextAttempt(t)
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/amount"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/schema"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -18,6 +19,34 @@ import (
 // run.
 func (p *planner) startRun(m state.Start) error {
 	g := p.s.Graph
+	if err := p.checkStart(m); err != nil {
+		return err
+	}
+	p.decide(p.startOf(m))
+	if p.isDAG() {
+		p.startRootNodes()
+		return nil
+	}
+	p.createToken(state.Token{Node: g.Definition.Start}, nil)
+	return nil
+}
+
+// startOf returns the decision that begins a run.
+func (p *planner) startOf(m state.Start) decision.StartRun {
+	return decision.StartRun{
+		Input: inputOf(m), At: p.now, Due: timeout.Deadline(p.now, p.s.Graph.Definition.Timeout), Parent: m.Parent, Pins: m.Pins, Tenant: m.Tenant,
+		Labels: m.Labels, As: m.As, ScheduledAt: m.ScheduledAt, Trace: m.Trace, Limits: p.ownLimits(m),
+	}
+}
+
+// CheckStart returns why a run of a graph would refuse the message that begins it; nil if it would take it.
+func CheckStart(g *compiled.Graph, m state.Start) error {
+	p := &planner{s: state.NewState("", g), budget: newBudget(g)}
+	return p.checkStart(m)
+}
+
+// checkStart returns why the input of a run is refused.
+func (p *planner) checkStart(m state.Start) error {
 	measure := m.Measure
 	if measure == (value.Measure{}) {
 		measure = value.MeasureOf(inputOf(m))
@@ -25,18 +54,9 @@ func (p *planner) startRun(m state.Start) error {
 	if err := p.refuseMeasure(measure); err != nil {
 		return err
 	}
-	if err := p.spendCheck(g.InputSchema, inputOf(m)); err != nil {
+	if err := p.spendCheck(p.s.Graph.InputSchema, inputOf(m)); err != nil {
 		return refusedInput(m, err)
 	}
-	p.decide(decision.StartRun{
-		Input: inputOf(m), At: p.now, Due: timeout.Deadline(p.now, g.Definition.Timeout), Parent: m.Parent, Pins: m.Pins, Tenant: m.Tenant,
-		Labels: m.Labels, As: m.As, ScheduledAt: m.ScheduledAt, Trace: m.Trace, Limits: p.ownLimits(m),
-	})
-	if p.isDAG() {
-		p.startRootNodes()
-		return nil
-	}
-	p.createToken(state.Token{Node: g.Definition.Start}, nil)
 	return nil
 }
 
@@ -83,15 +103,14 @@ func inputOf(m state.Start) map[string]any {
 }
 
 // createToken puts a token on a node, to begin there with the result of the node that was
-// left. If a limit forbids the token, the plan has been given up and the id names none.
-func (p *planner) createToken(t state.Token, result any) workflow.TokenID {
-	t.ID = p.s.NextToken
+// left. If a limit forbids the token, the plan is given up.
+func (p *planner) createToken(t state.Token, result any) {
 	if p.tooManyTokens(1) {
-		return t.ID
+		return
 	}
+	t.ID = p.s.NextToken
 	p.decide(decision.CreateToken{Token: t})
 	p.entries = append(p.entries, entry{token: t.ID, result: result})
-	return t.ID
 }
 
 // tooManyTokens reports whether n more tokens would exceed a limit of the run; the plan is

@@ -20,26 +20,40 @@ import (
 // their siblings, where they name the node that the join leads to; a wait fails that would
 // last more than 200 years; and a failure at an end node has the cause that was caught on the
 // way there. From 3 to 4 the failure of a child run keeps its cause in the parent, and active
-// counts a token that waits for its siblings at the node of their join. A record is
+// counts a token that waits for its siblings at the node of their join. From 4 to 5 a patch is
+// refused also where a group that has fired waits for an open group alone, the time of a join
+// ends with its last arrival, and a rerun notes all results that it cannot keep. From 5 to 6 a
+// wait for time alone keeps the result, also null, if its until reads it; a patch is refused
+// that needs a result which a wait or an open group has not kept, or adds a lock or a merge too
+// late; a heartbeat ends the time for heartbeats that a patch has removed, a time-out leaves out
+// a time that is gone, AddBranch refuses an item that nothing could read, Retry and Skip also
+// find a task that a pause holds back from its next attempt, a run that fails at a limit as it
+// starts keeps its deadline, the instant of its schedule and its trace, a node of a dag begins with the
+// failure whose transition lets it start, a group that fires without an arrival
+// counts for the first of its transitions, what a join tolerates is the cause of an end only for the
+// token that continues behind it, the code and the message of an end see the result that its token came
+// with, the failure of a child says who has cancelled it, and that of a foreach is short. A record is
 // planned again by its own rules where planLike is asked.
 //
 // Committed records are applied as they stand, so runs go on; but replay, Import and Why plan
 // journals again, and TestGolden holds the planner to the journals of every earlier version in
 // the archives. So decide as before for runs that began before, or note in the changelog which
 // journals differ. A record of a newer planner is refused with ErrVersion.
-const Version = 4
+const Version = 6
 
 // planLike returns the version by whose rules to plan: that of the record, where one is planned
 // again, so that it comes to the same.
-func (p *planner) planLike() int { return cmp.Or(p.s.Rules, Version) }
+func (p *planner) planLike() int { return rulesOf(p.s) }
+
+func rulesOf(s *state.State) int { return cmp.Or(s.Rules, Version) }
 
 // Step plans the answer of a run in state s to message m at instant now, which
 // is in UTC and whole milliseconds. The state's Epoch is that of the engine
 // that plans.
 //
 // An error refuses the message: nothing changes. It is state.ErrStale for a
-// result whose attempt does not run, state.ErrEnded, state.ErrSuspended,
-// state.ErrNotLive or state.ErrAmbiguous. A plan without decisions and
+// result whose attempt does not run, state.ErrRunNotFound before a Start,
+// state.ErrEnded, state.ErrSuspended, state.ErrNotLive or state.ErrAmbiguous. A plan without decisions and
 // without error says that the message was taken before.
 //
 // An actor calls it with each message, applies the plan to its own state, commits both and
@@ -58,6 +72,7 @@ func planMessage(s *state.State, m state.Message, now time.Time, routes *[]Route
 	// nothing behind.
 	p := &planner{s: s.Overlay(), now: now, decisions: make([]decision.Decision, 0, usualPlan), budget: newBudget(s.Graph), routes: routes, explains: routes != nil}
 	defer p.s.Discard()
+	p.settled = leavesJoins(m)
 	if err := p.takeMessage(m); err != nil {
 		return decision.Plan{}, err
 	}
@@ -78,6 +93,17 @@ func planMessage(s *state.State, m state.Message, now time.Time, routes *[]Route
 	return p.failAtLimit(s, m), nil
 }
 
+// leavesJoins reports whether the joins: synchronize that could not fire before a message can do so only by what changes
+// in their branches. A patch changes the joins, and a fork is made of a run as it was.
+func leavesJoins(m state.Message) bool {
+	switch m.(type) {
+	case state.Patch, state.RunForked:
+		return false
+	default:
+		return true
+	}
+}
+
 // usualPlan is how many decisions most plans have at most.
 const usualPlan = 4
 
@@ -92,7 +118,7 @@ func admitMessage(s *state.State, m state.Message) error {
 		if starts {
 			return state.ErrRunExists
 		}
-		return state.ErrNotLive
+		return fmt.Errorf("%w: %q", state.ErrRunNotFound, string(s.Run))
 	case s.Status.Final():
 		return admitEnded(s, m)
 	case s.Status == workflow.RunSuspended:
@@ -152,15 +178,18 @@ type planner struct {
 	s         *state.State
 	now       time.Time
 	decisions []decision.Decision
-	explains  bool             // somebody asks why
-	trace     []decision.Note  // why
-	noted     int              // bytes of the trace
-	newGroups []newGroup       // groups just made, to be decided or begun
-	entries   []entry          // tokens that begin at their nodes, in order
-	touched   []workflow.Scope // branches that may have arrived or ended
-	arrived   []joinPlace      // nodes' joins at which a token has come to wait
-	blobs     []decision.Blob  // to which the decisions refer
-	budget    *budget          // shared by all forks
+	explains  bool                     // somebody asks why
+	trace     []decision.Note          // why
+	noted     int                      // bytes of the trace
+	newGroups []newGroup               // groups just made, to be decided or begun
+	entries   []entry                  // tokens that begin at their nodes, in order
+	touched   []workflow.Scope         // branches that may have arrived or ended
+	arrived   []joinPlace              // nodes' joins at which a token has come to wait
+	blobs     []decision.Blob          // to which the decisions refer
+	passed    map[workflow.GroupID]int // by group: no branch before this index begins any more
+	budget    *budget                  // shared by all forks
+	settled   bool                     // no join: synchronize could fire but for what has moved
+	moved     map[workflow.Scope]bool  // branches in which, or inside which, something has changed since then
 	reach     reachCache
 	routes    *[]Route          // that are taken; nil if nobody asks
 	ends      *[]state.KeptEnd  // of the nodes that complete; nil if nobody asks
@@ -211,9 +240,14 @@ func (p *planner) hasStopped() bool { return p.budget.limit != nil || p.s.Status
 func (p *planner) failAtLimit(s *state.State, m state.Message) decision.Plan {
 	failing := &planner{s: s.Overlay(), now: p.now, trace: p.trace, budget: newBudget(s.Graph)}
 	if start, ok := m.(state.Start); ok {
-		failing.decide(decision.StartRun{
-			Input: inputOf(start), At: p.now, Parent: start.Parent, Pins: start.Pins, Tenant: start.Tenant, Labels: start.Labels, As: start.As, Limits: failing.ownLimits(start),
-		})
+		d := failing.startOf(start)
+		if failing.planLike() < 6 {
+			d.Due, d.ScheduledAt, d.Trace = time.Time{}, time.Time{}, nil
+		}
+		failing.decide(d)
+	}
+	if s.Status == workflow.RunSuspended {
+		failing.decide(decision.ResumeRun{})
 	}
 	failing.decide(decision.FailRun{Failure: *p.budget.limit, At: p.now})
 	return decision.Plan{Decisions: failing.decisions, Trace: failing.trace}

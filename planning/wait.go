@@ -32,11 +32,14 @@ func (p *planner) beginWait(t *state.Token, n *compiled.Node, v vars) {
 		return
 	}
 	limit := timeout.Deadline(p.now, n.Timeout)
-	// A wait for time alone needs the result only if it may be retried, when until is
-	// evaluated once more.
+	// A wait for time alone needs the result if it is retried or patched, when until is evaluated
+	// once more. Up to version 5 one without retry did not keep it, which is not the same as null.
 	if len(names) == 0 {
+		if n.AsksResult && v.result == nil && t.Remembered().Kept == nil && p.planLike() >= 6 {
+			p.decide(decision.KeepResult{Token: t.ID})
+		}
 		d := decision.AwaitTimer{Token: t.ID, Attempt: t.Attempt + 1, Due: due, Limit: limit}
-		if n.AsksResult && n.Node.Retry != nil {
+		if n.AsksResult && (n.Node.Retry != nil || p.planLike() >= 6) {
 			d.Result = v.result
 		}
 		p.decide(d)

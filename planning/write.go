@@ -38,6 +38,10 @@ func (p *planner) writeOutput(mapping []compiled.Mapping, v vars) *workflow.Fail
 		}
 		p.decide(decision.SetData{Scope: v.scope, Path: m.Path.Segments, Value: values[i]})
 	}
+	// A plan that has been given up has written nothing of that.
+	if f := p.overBudget(); f != nil {
+		return f
+	}
 	return p.checkWritten(v.scope, mapping)
 }
 
@@ -136,9 +140,13 @@ func (p *planner) checkPath(sc workflow.Scope, path value.Path) *workflow.Failur
 func lastOf(list any) any {
 	switch l := list.(type) {
 	case []any:
-		return l[len(l)-1]
+		if len(l) > 0 {
+			return l[len(l)-1]
+		}
 	case value.List:
-		return l.At(l.Len() - 1)
+		if n := l.Len(); n > 0 {
+			return l.At(n - 1)
+		}
 	}
 	return nil
 }

@@ -22,6 +22,15 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, replay.Report{Run: "order-41", Workflow: "order", Version: 3, Status: workflow.RunCompleted, Records: 6}, report)
 }
 
+// TestCheckOfTheWholeRun: a condition may read the variable run as a whole, which has instants.
+func TestCheckOfTheWholeRun(t *testing.T) {
+	r := record(t, "whole", `{name: whole, start: a, nodes: [{id: a}, {id: b}], transitions: [{from: a, to: b, condition: "'id' in run"}]}`, nil)
+	report, err := replay.Check(r.recording())
+	require.NoError(t, err)
+	require.Nil(t, report.Difference)
+	require.EqualValues(t, 1, report.Records)
+}
+
 // TestCheckFindsAnotherPlanner changes what a record says, as if another planner had made it:
 // the first record and the first decision that differ are named, with the reasons.
 func TestCheckFindsAnotherPlanner(t *testing.T) {

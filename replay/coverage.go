@@ -269,7 +269,7 @@ func (c *Coverage) coverageOf(g *compiled.Graph) *DefinitionCoverage {
 		for _, name := range state.ChoicesOf(n.Node) {
 			d.nodes[n.ID].Choices = append(d.nodes[n.ID].Choices, ChoiceCoverage{Name: name})
 		}
-		if n.Join == workflow.JoinAll || n.Join == workflow.JoinSynchronize {
+		if g.Definition.Mode != workflow.ModeDAG && (n.Join == workflow.JoinAll || n.Join == workflow.JoinSynchronize) {
 			d.joins[joinKey("", n.ID)] = &JoinCoverage{Node: n.ID}
 		}
 		for _, t := range n.Outgoing {

@@ -207,7 +207,7 @@ func firstValue(x, y *walk) *ValueDifference {
 //
 // path leads from the value to the difference, such as .lines[2].price, and is "" if the whole
 // differs. Lists of different lengths that agree as far as the shorter one goes differ as a whole; a
-// key that only one object has is nil in the other.
+// key that only one object has is nil in the other, or they differ as a whole if it is nil in both.
 func firstDifference(a, b any) (path string, inA, inB any, differs bool) {
 	if x, ok := a.(map[string]any); ok {
 		if y, ok := b.(map[string]any); ok {
@@ -216,6 +216,9 @@ func firstDifference(a, b any) (path string, inA, inB any, differs bool) {
 			for _, k := range slices.Sorted(maps.Keys(keys)) {
 				if path, p, q, differs := firstDifference(x[k], y[k]); differs {
 					return "." + k + path, p, q, true
+				}
+				if hasKey(x, k) != hasKey(y, k) { // with null in one
+					return "", a, b, true
 				}
 			}
 			return "", nil, nil, false
@@ -233,3 +236,5 @@ func firstDifference(a, b any) (path string, inA, inB any, differs bool) {
 	}
 	return "", a, b, !reflect.DeepEqual(a, b)
 }
+
+func hasKey(m map[string]any, key string) bool { _, has := m[key]; return has }

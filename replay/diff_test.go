@@ -98,6 +98,21 @@ nodes: [{id: act, taskExpr: input.tool, tasks: [search, count, sum], retry: {max
 	require.Equal(t, []string{"node act never chose search", "node act never chose sum"}, d.Never())
 }
 
+// TestCoverageOfADAG tells of no join that has not fired: in a dag each node waits for what it needs, and none does so by a join.
+func TestCoverageOfADAG(t *testing.T) {
+	r := record(t, "a", `
+name: build
+mode: dag
+nodes: [{id: compile, task: t}, {id: lint, task: t}, {id: ship, task: t, needs: [compile, lint], join: all}]
+`, nil)
+	for _, node := range []workflow.NodeID{"compile", "lint", "ship"} {
+		r.complete(node, 0, nil)
+	}
+	var c replay.Coverage
+	require.NoError(t, c.Add(r.recording()))
+	require.Empty(t, c.Definitions()[0].Never())
+}
+
 func withoutFlags(t replay.TransitionCoverage) replay.TransitionCoverage {
 	return replay.TransitionCoverage{Transition: t.Transition, Node: t.Node, Tier: t.Tier, Taken: t.Taken, Branches: t.Branches, Empty: t.Empty}
 }
@@ -127,6 +142,83 @@ func TestStepper(t *testing.T) {
 	require.ErrorAs(t, err, &wrong)
 }
 
+// TestStepperOfALongRun keeps few states of it, and still goes back.
+func TestStepperOfALongRun(t *testing.T) {
+	r := record(t, "a", order, map[string]any{"of": []any{}})
+	for seq := range int64(50_000) {
+		r.records = append(r.records, decision.Record{Seq: seq + 2, At: dawn, Epoch: 7, Message: state.Heartbeat{Token: 1, Attempt: 1, Epoch: 7}})
+	}
+	s, err := replay.NewStepper(r.recording())
+	require.NoError(t, err)
+	for _, seq := range []int64{50_001, 49_999, 4096, 2, 50_001} {
+		f, err := s.At(seq)
+		require.NoError(t, err)
+		require.Equal(t, seq, f.Seq)
+		require.Len(t, f.Tokens, 1)
+		require.LessOrEqual(t, s.Kept(), 32)
+	}
+	require.GreaterOrEqual(t, s.Kept(), 16)
+}
+
+// Every value that a run was given is compared, by where it came to.
+func TestDiffOfGivenValues(t *testing.T) {
+	const approvals = `
+name: a
+start: split
+nodes: [{id: split}, {id: a, approval: {quorum: 1}}, {id: b, approval: {quorum: 1}}]
+transitions: [{from: split, to: a}, {from: split, to: b}]
+`
+	const tasks = `
+name: a
+start: split
+nodes: [{id: split}, {id: a, task: work}, {id: b, task: work}]
+transitions: [{from: split, to: a}, {from: split, to: b}]
+`
+	const open = `
+name: a
+start: split
+nodes: [{id: split}, {id: part, task: work}, {id: sum, task: work}]
+transitions:
+  - {from: split, to: part, foreach: {collection: input.of, as: of}, siblingGroup: parts, open: true}
+  - {from: part, to: sum, synchronization: {siblingGroup: parts}}
+`
+	vote := func(node workflow.NodeID, data any) state.Message {
+		return state.Ballot{Node: node, By: "ann", Approved: true, Data: data}
+	}
+	skip := func(node workflow.NodeID, output any) state.Message { return state.Skip{Node: node, Output: output} }
+	add := func(item any) state.Message { return state.AddBranch{Group: "parts", Item: item} }
+	tests := map[string]struct {
+		definition string
+		a, b       []state.Message
+		place      string
+	}{
+		"votes in another order":   {approvals, []state.Message{vote("a", nil), vote("b", "x")}, []state.Message{vote("b", "x"), vote("a", nil)}, ""},
+		"data of a vote":           {approvals, []state.Message{vote("a", "x")}, []state.Message{vote("a", "y")}, "a vote of ann data"},
+		"results in another order": {tasks, []state.Message{skip("a", "x"), skip("b", "y")}, []state.Message{skip("b", "y"), skip("a", "x")}, ""},
+		"a result":                 {tasks, []state.Message{skip("b", "x")}, []state.Message{skip("b", "y")}, "b result"},
+		"null and nothing":         {tasks, []state.Message{skip("b", map[string]any{"a": nil})}, []state.Message{skip("b", map[string]any{})}, "b result"},
+		"an item":                  {open, []state.Message{add("x"), add("y")}, []state.Message{add("x"), add("z")}, "the branches of split, group parts added item (2)"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			play := func(messages []state.Message) *replay.Recording {
+				r := record(t, "a", tt.definition, map[string]any{"of": []any{}})
+				for _, m := range messages {
+					r.send(m)
+				}
+				return r.recording()
+			}
+			c, err := replay.Diff(play(tt.a), play(tt.b))
+			require.NoError(t, err)
+			place := ""
+			if c.Value != nil {
+				place = c.Value.Place
+			}
+			require.Equal(t, tt.place, place, "%v", c)
+		})
+	}
+}
+
 // A panic over the records of the second run names the second.
 func TestDiffNamesWhichIsDamaged(t *testing.T) {
 	good := playOrder(t, "good", 0.9, 1)
@@ -136,4 +228,33 @@ func TestDiffNamesWhichIsDamaged(t *testing.T) {
 	require.ErrorContains(t, err, `run "bad": `)
 	_, err = replay.Diff(bad, good.recording())
 	require.ErrorContains(t, err, `run "bad": `)
+}
+
+// A run does not part from itself where one node has begun several fan-outs.
+func TestDiffOfSeveralFanOutsOfANode(t *testing.T) {
+	r := record(t, "a", `
+name: two
+start: split
+nodes: [{id: split}, {id: a, task: work}, {id: b, task: work}, {id: c, task: work}, {id: d, task: work}]
+transitions:
+  - {from: split, to: a, spawnCount: 2, siblingGroup: left}
+  - {from: split, to: b, spawnCount: 3, siblingGroup: right}
+  - {from: a, to: c, synchronization: {siblingGroup: left}}
+  - {from: b, to: d, synchronization: {siblingGroup: right}}
+`, nil)
+	for _, node := range []workflow.NodeID{"a", "a", "b", "b", "b"} {
+		r.complete(node, 0, nil)
+	}
+	c, err := replay.Diff(r.recording(), r.recording())
+	require.NoError(t, err)
+	require.False(t, c.Differs(), "%v", c)
+	other := *r
+	other.records = r.records[:len(r.records)-1]
+	c, err = replay.Diff(r.recording(), other.recording())
+	require.NoError(t, err)
+	require.Equal(t, "b[2]", c.Parting.Place)
+	other.records = r.records[:2]
+	c, err = replay.Diff(r.recording(), other.recording())
+	require.NoError(t, err)
+	require.Contains(t, c.String(), "they part at a[1]")
 }

@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -141,4 +142,13 @@ func otherEpoch(m state.Message) state.Message {
 	result := m.(state.TaskCompleted)
 	result.Epoch++
 	return result
+}
+
+// bytesOf returns how much memory something takes, what is given back included.
+func bytesOf(f func()) int64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int64(after.TotalAlloc - before.TotalAlloc)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/portable"
+	"github.com/pawl-run/pawl/internal/retrace"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -177,6 +178,9 @@ func lookAt(rec, other *replay.Recording, d *workflow.Definition) {
 				_ = fmt.Sprint(f)
 			}
 		}
+	}
+	if trace, err := retrace.Of(rec, 0, func(workflow.RunID) (*replay.Recording, error) { return nil, nil }); err == nil {
+		_, _ = json.Marshal(trace)
 	}
 	var c replay.Coverage
 	_ = c.Add(rec)

@@ -112,7 +112,7 @@ func (f *Frame) String() string {
 const maxShown = 400
 
 // A Stepper shows a run after any of its records, in any order. It belongs to one goroutine.
-// All records are in memory; states are not: the player has one, and every 256th is kept on the way.
+// All records are in memory; states are not: the player has one, and every 256th is kept on the way, or fewer of a long run.
 // at is always the number of records that the player has applied. graphs has the definition of each
 // kept state, since a patch may have changed it.
 type Stepper struct {
@@ -120,19 +120,24 @@ type Stepper struct {
 	records []decision.Record
 	player  *player
 	at      int                // records that the player has played
+	every   int                // records from one kept state to the next
 	kept    map[int]state.Rows // states to go back to, by records played
 	graphs  map[int]*compiled.Graph
 }
 
-// keepEvery is how many records apart the states are that a stepper can go back to.
-const keepEvery = 256
+// keepEvery is how many records apart the states are at first that a stepper can go back to, and maxKept how many it
+// keeps at most.
+const (
+	keepEvery = 256
+	maxKept   = 32
+)
 
 // NewStepper reads a recording. An error says that it cannot be read, or has no records.
 //
 // It reads redacted runs as well: a Stepper is
 // what can show them, since it need not plan.
 func NewStepper(rec *Recording) (*Stepper, error) {
-	s := &Stepper{rec: rec, kept: map[int]state.Rows{}, graphs: map[int]*compiled.Graph{}}
+	s := &Stepper{rec: rec, every: keepEvery, kept: map[int]state.Rows{}, graphs: map[int]*compiled.Graph{}}
 	for r, err := range rec.eachRedacted() {
 		if err != nil {
 			return nil, err
@@ -202,10 +207,10 @@ func (s *Stepper) At(seq int64) (_ *Frame, err error) {
 // seek brings the player to where n records are played.
 //
 // Forward it goes record by record. Back it goes from the nearest kept state before n: a step back
-// costs at most 255 records, where playing from the first would cost all.
+// costs fewer records than lie between two of these, where playing from the first would cost all.
 func (s *Stepper) seek(n int) error {
 	if n < s.at {
-		s.at = n - n%keepEvery
+		s.at = n - n%s.every
 		s.player = newPlayer(s.rec)
 		if rows, ok := s.kept[s.at]; ok {
 			s.player.state = state.Restore(s.graphs[s.at], rows)
@@ -222,11 +227,21 @@ func (s *Stepper) seek(n int) error {
 	return nil
 }
 
-// keepState keeps the state at a multiple of keepEvery. It is called before each record is played, also
-// one that is shown: whoever steps forward passes every state so.
+// keepState keeps the state at a multiple of every, and gives up every second one where they become too many. It is called before
+// each record is played, also one that is shown: whoever steps forward passes every state so.
 func (s *Stepper) keepState() {
-	if s.at%keepEvery == 0 && s.at > 0 && s.graphs[s.at] == nil {
-		s.kept[s.at], s.graphs[s.at] = s.player.state.AllRows(), s.player.state.Graph
+	if s.at%s.every != 0 || s.at == 0 || s.graphs[s.at] != nil {
+		return
+	}
+	s.kept[s.at], s.graphs[s.at] = s.player.state.AllRows(), s.player.state.Graph
+	if len(s.kept) > maxKept {
+		s.every *= 2
+		for at := range s.kept {
+			if at%s.every != 0 {
+				delete(s.kept, at)
+				delete(s.graphs, at)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func Substitute(rec *Recording, d *workflow.Definition) (_ Substitution, err err
 	if d == nil {
 		d = &workflow.Definition{}
 	}
-	g, err := compiled.Compile(workflow.Bounds{}, d)
+	g, err := compiled.Compile(compiled.Boundless(), d)
 	if err != nil {
 		return Substitution{}, err
 	}
@@ -109,6 +110,7 @@ type substitute struct {
 	isAt    *atlas
 	now     time.Time
 	answers map[place][]state.Message // results that were recorded and not asked for yet
+	asking  []workflow.TokenID        // tokens that may take one of these
 	seq     int64                     // records of the other run
 	out     Substitution
 }
@@ -117,11 +119,13 @@ type substitute struct {
 // matters: the place of a message is that of its token before the record, and tokens that the record
 // makes are placed after it.
 func (s *substitute) playRecord(r *decision.Record) error {
-	s.now = later(s.now, r.At)
 	s.is.Epoch = r.Epoch
 	if s.out.Difference == nil {
+		s.now = later(s.now, r.At)
 		s.playAlike(r)
 	} else {
+		s.ringAlarms(r.At)
+		s.now = later(s.now, r.At)
 		s.tellMessage(r.Message)
 	}
 	if err := s.was.applyRecord(r); err != nil {
@@ -166,20 +170,28 @@ func (s *substitute) applyDecisions(m state.Message, decisions []decision.Decisi
 		decision.Apply(s.is, d, r)
 	}
 	s.isAt.addNew(s.is)
+	for _, d := range decisions {
+		switch d := d.(type) {
+		case decision.DispatchTask:
+			s.asking = append(s.asking, d.Token)
+		case decision.StartChild:
+			s.asking = append(s.asking, d.Token)
+		default: // asks for no result
+		}
+	}
 }
 
-// tellMessage tells the other run what the recorded one was told, and lets what is due by then happen
-// first. Results wait until somebody asks for them.
+// tellMessage tells the other run what the recorded one was told. Results wait until somebody asks for them.
 //
 // Messages that name a token are sent to the token at the same place; those to the run as a whole go
 // as they are. Alarms are not repeated: the other run has its own timers, which ringAlarms lets fire
 // at their own instants.
 func (s *substitute) tellMessage(m state.Message) {
-	s.ringAlarms(s.now)
 	at := s.wasAt.places[state.TokenOf(m)]
 	switch m := m.(type) {
 	case state.TaskCompleted, state.TaskFailed, state.TaskSnoozed, state.ChildEnded:
 		s.answers[at] = append(s.answers[at], m)
+		s.asking = append(s.asking, s.isAt.tokens[at])
 	// Nothing is sent for these: the alarms of the other run fire by themselves.
 	case state.AlarmFired, state.Heartbeat, state.ChildAsks, state.Stall, state.Suspend:
 		// time has passed; the others are about attempts, or engines, that are no more
@@ -205,20 +217,12 @@ func (s *substitute) tellMessage(m state.Message) {
 }
 
 // tokenAt returns the token of the other run at the place of one of the recorded run.
-//
-// It looks through all places, since few messages name a token that is not a result. Two tokens never
-// share a place, because visits are counted.
+// Two tokens never share a place, because visits are counted.
 func (s *substitute) tokenAt(id workflow.TokenID) workflow.TokenID {
-	at, ok := s.wasAt.places[id]
-	if !ok {
-		return id
+	if at, ok := s.wasAt.places[id]; ok {
+		return cmp.Or(s.isAt.tokens[at], id) // without one it is of a token that there is not, and refused
 	}
-	for other, p := range s.isAt.places {
-		if p == at {
-			return other
-		}
-	}
-	return id // of a token that there is not: it is refused
+	return id
 }
 
 // sendMessage plans a message for the other run. It reports whether that took it.
@@ -236,7 +240,7 @@ func (s *substitute) sendMessage(m state.Message) bool {
 // A definition that waits in a loop would otherwise ring for ever.
 const maxAlarms = 1_000
 
-// ringAlarms lets everything happen that is due by an instant.
+// ringAlarms lets everything happen that is due by an instant, each when it is due.
 //
 // Each alarm is followed by the answers that it may have made due: an attempt that a timer began asks
 // for its result before the next timer fires, as it would have in the recorded run. A refused alarm
@@ -244,7 +248,11 @@ const maxAlarms = 1_000
 func (s *substitute) ringAlarms(by time.Time) {
 	for range maxAlarms {
 		at := s.is.Alarm()
-		if at.IsZero() || at.After(by) || s.is.Status.Final() || !s.sendMessage(state.AlarmFired{At: at.UnixMilli()}) {
+		if at.IsZero() || at.After(by) || s.is.Status.Final() {
+			return
+		}
+		s.now = later(s.now, at)
+		if !s.sendMessage(state.AlarmFired{At: at.UnixMilli()}) {
 			return
 		}
 		s.giveAnswers()
@@ -254,21 +262,25 @@ func (s *substitute) ringAlarms(by time.Time) {
 // giveAnswers gives the recorded results to the attempts that ask for them, until none does.
 //
 // An answer may complete a node and so begin an attempt that has its answer too; therefore it goes
-// round until nothing moves. The results of one place are given in the order in which they came, so a
+// round until nobody asks. The results of one place are given in the order in which they came, so a
 // stay that failed twice and then completed does so again, if the retries of the other definition
-// allow it. A token may end while this loop is under way, by an answer to another one.
+// allow it. A token may end while this loop is under way, by an answer to another one. Only tokens
+// are looked at that have begun an attempt, or for which a result has come, since the last time.
 func (s *substitute) giveAnswers() {
-	for again := true; again && !s.is.Status.Final(); {
-		again = false
-		for _, id := range s.is.LiveTokens() {
-			t := s.is.Token(id)
-			at := s.isAt.places[id]
-			if !t.Live() || !isOut(t) || len(s.answers[at]) == 0 {
+	for len(s.asking) > 0 && !s.is.Status.Final() {
+		asking := s.asking
+		s.asking = nil
+		slices.Sort(asking)
+		for _, id := range slices.Compact(asking) {
+			t, at := s.is.Token(id), s.isAt.places[id]
+			if t == nil || !t.Live() || !isOut(t) || len(s.answers[at]) == 0 {
 				continue
 			}
 			m := s.answers[at][0]
 			s.answers[at] = s.answers[at][1:]
-			again = s.sendMessage(answerOf(m, t)) || again
+			if !s.sendMessage(answerOf(m, t)) {
+				s.asking = append(s.asking, id) // it may take the next one
+			}
 		}
 	}
 }
@@ -317,8 +329,7 @@ func (s *substitute) finishRun() {
 		if s.out.Difference == nil || !was.Status.Final() || s.is.Status.Final() || at.IsZero() || len(s.missingPlaces()) > 0 {
 			break
 		}
-		s.now = later(s.now, at)
-		s.ringAlarms(s.now)
+		s.ringAlarms(at)
 	}
 	s.out.Was, s.out.Is = was.Status, s.is.Status
 	if s.out.Difference == nil {

@@ -3,9 +3,11 @@ package replay_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -63,8 +65,46 @@ func TestSubstituteGivesResultsToTheirNodes(t *testing.T) {
 	require.Equal(t, []workflow.NodeID{"pause"}, s.OnlyIs)
 }
 
+// TestSubstituteOfAWideGroup gives each result to its token without a look at all of them.
+func TestSubstituteOfAWideGroup(t *testing.T) {
+	d := changed(t, "{from: validate, to: quote, foreach", "{from: validate, to: first}\n  - {from: first, to: quote, foreach")
+	d.Nodes = append(d.Nodes, workflow.Node{ID: "first"})
+	bytesWith := func(branches int) int64 {
+		rec := playOrder(t, "a", 0.9, make([]int, branches)...).recording()
+		return bytesOf(func() {
+			s, err := replay.Substitute(rec, d)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, s.Records)
+			require.Equal(t, workflow.RunCompleted, s.Is, "%v", &s)
+			require.Empty(t, s.Unused)
+		})
+	}
+	few, many := bytesWith(200)/200, bytesWith(2000)/2000
+	require.Less(t, many, 2*few, "for each branch")
+}
+
 func TestSubstituteAnInvalidDefinition(t *testing.T) {
 	_, err := replay.Substitute(playOrder(t, "a", 0.9).recording(), &workflow.Definition{})
 	var invalid *workflow.DefinitionError
 	require.ErrorAs(t, err, &invalid)
+}
+
+// TestSubstituteLetsTimersFireWhenTheyAreDue lets two waits pass before a vote, as they would have.
+func TestSubstituteLetsTimersFireWhenTheyAreDue(t *testing.T) {
+	const nodes = `
+name: a
+start: a
+nodes: [{id: a, wait: {for: 1h}}, {id: ok, approval: {quorum: 1}}`
+	r := record(t, "a", nodes+"]\ntransitions: [{from: a, to: ok}]\n", nil)
+	r.now = dawn.Add(time.Hour)
+	r.send(state.AlarmFired{At: r.now.UnixMilli()})
+	r.now = dawn.Add(5 * time.Hour)
+	r.send(state.Ballot{Node: "ok", By: "ann", Approved: true})
+	d, err := workflow.ParseYAML([]byte(nodes + ", {id: a2, wait: {for: 1h}}, {id: a3, wait: {for: 1h}}]\ntransitions: [{from: a, to: a2}, {from: a2, to: a3}, {from: a3, to: ok}]\n"))
+	require.NoError(t, err)
+	s, err := replay.Substitute(r.recording(), d)
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunCompleted, s.Is, "%v", &s)
+	require.Empty(t, s.Refused)
+	require.Empty(t, s.Missing)
 }

@@ -29,11 +29,11 @@ func addWaits(x *Explanation, s *state.State, rejected rejections) {
 		more string
 	}
 	known, at := map[kind]int{}, map[workflow.NodeID]int{}
-	siblings := siblingsWaits{}
-	for _, id := range s.LiveTokens() {
-		t := s.Token(id)
+	told := newToldWaits(s)
+	for _, t := range told.live {
 		at[t.Node]++
-		w := waitOf(s, t, siblings)
+		told.full = len(x.Waits) == MaxExplained
+		w := waitOf(s, t, told)
 		k := kind{t.Node, t.Status, ""}
 		switch t.Status {
 		case workflow.Pending, workflow.WaitingForTimer, workflow.WaitingForChild:
@@ -71,7 +71,7 @@ func addWaits(x *Explanation, s *state.State, rejected rejections) {
 		}
 		w.Try = commandsFor(s, t, w, target)
 	}
-	addEmptyGroups(x, s, siblings)
+	addEmptyGroups(x, s, told.siblings)
 	slices.SortStableFunc(x.Waits, func(a, b Wait) int { return cmp.Compare(urgencyOf(&a), urgencyOf(&b)) })
 }
 
@@ -125,7 +125,7 @@ func urgencyOf(w *Wait) int {
 //
 // The text is in For, to be read behind "waits for" or, if it begins with "to ", behind "waits". In a
 // suspended run nothing moves, whatever the token waits for, so that is said first.
-func waitOf(s *state.State, t *state.Token, siblings siblingsWaits) Wait {
+func waitOf(s *state.State, t *state.Token, told *toldWaits) Wait {
 	w := Wait{Token: t.ID, Count: 1, Place: placeOf(s, t), Status: t.Status, Until: t.Alarm(), Failure: t.Failure}
 	n := s.Graph.Node(t.Node)
 	switch t.Status {
@@ -145,7 +145,7 @@ func waitOf(s *state.State, t *state.Token, siblings siblingsWaits) Wait {
 			w.For = "an operator, who raises the limit or skips: there is no " + budgetText(s, n)
 			break
 		}
-		w.For = fmt.Sprintf("an operator: attempt %d of task %s has failed and was the last", t.Attempt, t.TaskAt(n))
+		w.For = fmt.Sprintf("an operator: attempt %d of %s has failed and was the last", t.Attempt, workText(t, n))
 	case workflow.WaitingForApproval:
 		w.For = approvalText(n.Approval, t.Votes)
 	case workflow.WaitingForEvent:
@@ -161,16 +161,24 @@ func waitOf(s *state.State, t *state.Token, siblings siblingsWaits) Wait {
 			w.For += fmt.Sprintf(", which %v at %s holds", holder.ID, placeOf(s, holder))
 		}
 	case workflow.WaitingForSiblings:
-		of := siblings.waitIn(s, t.Scope.Group)
+		of := told.siblings.waitIn(s, t.Scope.Group)
 		w.For, w.Until, w.Hopeless = of.text, of.until, of.hopeless
 	case workflow.WaitingForJoin:
-		w.For, w.Hopeless = joinText(s, t, n)
+		w.For, w.Hopeless = told.joinText(t, n)
 	case workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled: // not live
 	}
 	if s.Status == workflow.RunSuspended {
 		w.For = "the run is suspended: " + w.For
 	}
 	return w
+}
+
+// workText names the work that a token at a node performs.
+func workText(t *state.Token, n *compiled.Node) string {
+	if n.Kind == workflow.KindSubworkflow {
+		return "subworkflow " + t.SubworkflowAt(n).Name
+	}
+	return "task " + t.TaskAt(n)
 }
 
 // budgetText tells how far the limits are used up of what the run may report, of which the attempt needs a part.
@@ -383,41 +391,103 @@ func placesText(before string, tokens []*state.Token, after string) string {
 	return before + strings.Join(parts, ", ") + after
 }
 
+// toldWaits are the waits that were looked at, with what is the same for all tokens.
+// Without them each token that waits at a join would ask all live ones.
+type toldWaits struct {
+	s        *state.State
+	live     []*state.Token
+	siblings siblingsWaits
+	joins    map[occurrence]joinWait
+	sources  map[workflow.NodeID]map[workflow.NodeID]bool // the nodes from which a path leads to a node, with that itself
+	full     bool                                         // no further kind of waits is told
+}
+
+// An occurrence of a join at a node is told by the transitions on which it has tokens: "+-" has the first and lacks the second.
+type occurrence struct {
+	node workflow.NodeID
+	has  string
+}
+
+// A joinWait says what the join of a node lacks, and whether nothing can bring it.
+type joinWait struct {
+	text     string
+	hopeless bool
+}
+
+func newToldWaits(s *state.State) *toldWaits {
+	w := &toldWaits{s: s, siblings: siblingsWaits{}, joins: map[occurrence]joinWait{}, sources: map[workflow.NodeID]map[workflow.NodeID]bool{}}
+	for _, id := range s.LiveTokens() {
+		w.live = append(w.live, s.Token(id))
+	}
+	return w
+}
+
 // joinText says which incoming transitions a node's join lacks, and which tokens may bring each, and whether no live token can
-// reach one of them any more.
+// reach one of them any more. It is "" for a kind that is not told any more.
 //
 // A transition counts as there if a token waits in its line, in the same scope: tokens of another
-// branch belong to another occurrence of the join. Only join all can be hopeless: synchronize fires
-// when nothing else can come, which is its own question.
-func joinText(s *state.State, t *state.Token, n *compiled.Node) (text string, hopeless bool) {
-	var has, lacks []string
-	reached := reachable(s, n.ID, t.Scope)
+// branch belong to another occurrence of the join. Two occurrences that have the same lack the same: each has a token
+// at the node which the other counts.
+func (w *toldWaits) joinText(t *state.Token, n *compiled.Node) (text string, hopeless bool) {
+	key := occurrence{node: n.ID}
 	for _, tr := range n.Incoming {
-		if s.FirstInLine(state.WaitKey{Kind: state.LineJoin, Name: string(tr.ID), Scope: t.Scope}) != nil {
+		if w.s.FirstInLine(state.WaitKey{Kind: state.LineJoin, Name: string(tr.ID), Scope: t.Scope}) != nil {
+			key.has += "+"
+		} else {
+			key.has += "-"
+		}
+	}
+	of, known := w.joins[key]
+	if !known && !w.full {
+		of = w.joinWaitOf(t, n, key.has)
+		w.joins[key] = of
+	}
+	return of.text, of.hopeless
+}
+
+// joinWaitOf makes the text of a join that has some of the incoming transitions. Only join all can be hopeless: synchronize fires
+// when nothing else can come, which is its own question.
+func (w *toldWaits) joinWaitOf(t *state.Token, n *compiled.Node, there string) (of joinWait) {
+	var has, lacks []string
+	reached := w.listReachable(n.ID, t.Scope)
+	for i, tr := range n.Incoming {
+		if there[i] == '+' {
 			has = append(has, string(tr.ID))
 			continue
 		}
 		name := string(tr.ID)
 		if n.Join == workflow.JoinAll && !reached[tr.From] {
 			name += " (which nothing can bring any more)"
-			hopeless = true
+			of.hopeless = true
 		} else {
-			name += placesText(" (from ", comingTo(s, t, tr.From), ")")
+			name += placesText(" (from ", w.comingTo(t, tr.From), ")")
 		}
 		lacks = append(lacks, name)
 	}
-	return fmt.Sprintf("join %v: has %s; lacks %s", n.Join, strings.Join(has, ", "), strings.Join(lacks, ", ")), hopeless
+	of.text = fmt.Sprintf("join %v: has %s; lacks %s", n.Join, strings.Join(has, ", "), strings.Join(lacks, ", "))
+	return of
 }
 
 // comingTo returns the live tokens that stand where a path leads to a node, but those that wait at a join as one does: each
-// may come to that node, conditions left out.
-//
-// It walks the transitions backwards from the node, every node once, so loops end. It may name tokens
-// that will go another way, and leaves none out.
-func comingTo(s *state.State, waits *state.Token, to workflow.NodeID) (out []*state.Token) {
+// may come to that node, conditions left out. It may name tokens that will go another way, and leaves none out.
+func (w *toldWaits) comingTo(waits *state.Token, to workflow.NodeID) (out []*state.Token) {
+	leads := w.sourcesOf(to)
+	for _, t := range w.live {
+		if leads[t.Node] && (t.Node != waits.Node || t.Scope != waits.Scope || t.Status != workflow.WaitingForJoin) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// sourcesOf walks the transitions backwards from a node, every node once, so that loops end.
+func (w *toldWaits) sourcesOf(to workflow.NodeID) map[workflow.NodeID]bool {
+	if known := w.sources[to]; known != nil {
+		return known
+	}
 	leads := map[workflow.NodeID]bool{to: true}
 	for queue := []workflow.NodeID{to}; len(queue) > 0; queue = queue[1:] {
-		n := s.Graph.Node(queue[0])
+		n := w.s.Graph.Node(queue[0])
 		if n == nil {
 			continue
 		}
@@ -428,26 +498,20 @@ func comingTo(s *state.State, waits *state.Token, to workflow.NodeID) (out []*st
 			}
 		}
 	}
-	for _, id := range s.LiveTokens() {
-		t := s.Token(id)
-		if leads[t.Node] && (t.Node != waits.Node || t.Scope != waits.Scope || t.Status != workflow.WaitingForJoin) {
-			out = append(out, t)
-		}
-	}
-	return out
+	w.sources[to] = leads
+	return leads
 }
 
-// reachable returns the nodes that live tokens stand at, or can come to by transitions, other
+// listReachable returns the nodes that live tokens stand at, or can come to by transitions, other
 // than those that wait at the join of node at in a branch. Fan-outs and loops may bring tokens
 // from anywhere, so that conditions and branches are left out: what is not reachable never comes.
 //
 // The caller takes a node that is missing here for one from which nothing comes any more. To err is
 // allowed only towards "reachable", since "hopeless" makes a person close a group or cancel a node.
-func reachable(s *state.State, at workflow.NodeID, sc workflow.Scope) map[workflow.NodeID]bool {
-	seen := map[workflow.NodeID]bool{}
+func (w *toldWaits) listReachable(at workflow.NodeID, sc workflow.Scope) map[workflow.NodeID]bool {
+	s, seen := w.s, map[workflow.NodeID]bool{}
 	var queue []workflow.NodeID
-	for _, id := range s.LiveTokens() {
-		t := s.Token(id)
+	for _, t := range w.live {
 		if t.Node == at && t.Scope == sc && t.Status == workflow.WaitingForJoin || seen[t.Node] {
 			continue
 		}

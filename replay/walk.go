@@ -19,10 +19,11 @@ import (
 // would not do: tokens are numbered in the order in which results come, which differs from run to run.
 // A place is comparable, and a key of maps.
 type place struct {
-	Node    workflow.NodeID
-	Branch  string // the branches that it is in: [2][0]
-	Visit   int    // of the node in these branches, from 1
-	isGroup bool   // it is the fan-out that began there
+	Node   workflow.NodeID
+	Branch string // the branches that it is in: [2][0]
+	Visit  int    // of the node in these branches, from 1
+	Group  string // of a fan-out that began there, if it has a name
+	Fan    int    // its number among those of its name, from 1; 0 for a stay
 }
 
 // String returns the place as quote[1], with its visit from the second on.
@@ -31,23 +32,30 @@ func (p place) String() string {
 	if p.Visit > 1 {
 		text += fmt.Sprintf(" (visit %d)", p.Visit)
 	}
-	if p.isGroup {
+	if p.Fan > 0 {
 		text = "the branches of " + text
+	}
+	if p.Group != "" {
+		text += ", group " + p.Group
+	}
+	if p.Fan > 1 {
+		text += fmt.Sprintf(", fan-out %d", p.Fan)
 	}
 	return text
 }
 
 // An atlas gives the tokens of a run their places, in the order in which they were made.
-// places has every token below next. visits counts the stays at a node in a branch, by the place with
+// places has every token below next, and tokens the way back. visits counts the stays at a node in a branch, by the place with
 // the visit 0.
 type atlas struct {
 	places map[workflow.TokenID]place
+	tokens map[place]workflow.TokenID
 	visits map[place]int
 	next   workflow.TokenID
 }
 
 func newAtlas() *atlas {
-	return &atlas{places: map[workflow.TokenID]place{}, visits: map[place]int{}, next: 1}
+	return &atlas{places: map[workflow.TokenID]place{}, tokens: map[place]workflow.TokenID{}, visits: map[place]int{}, next: 1}
 }
 
 // addNew places the tokens that have come since the last time, and returns them.
@@ -61,7 +69,7 @@ func (a *atlas) addNew(s *state.State) (added []*state.Token) {
 		p := place{Node: t.Node, Branch: branchText(s, t.Scope)}
 		a.visits[p]++
 		p.Visit = a.visits[p]
-		a.places[t.ID] = p
+		a.places[t.ID], a.tokens[p] = p, t.ID
 		added = append(added, t)
 	}
 	return added
@@ -172,14 +180,36 @@ func (w *walk) noteValue(r *decision.Record) {
 	case state.ChildEnded:
 		add(at+" result", m.Output)
 	case state.Skip:
+		if m.Token == 0 { // it names the node
+			at = w.endedBy(r).String()
+		}
 		add(at+" result", m.Output)
 	case state.Signal:
 		w.signals[m.Name]++
 		add(fmt.Sprintf("signal %s %d payload", m.Name, w.signals[m.Name]), m.Payload)
-	case state.Ballot:
-		add(fmt.Sprintf("vote of %s", m.By), m.Approved)
-	default: // brings no value
+	default: // brings no value, or one that a decision has
 	}
+	for _, d := range r.Decisions {
+		switch d := d.(type) {
+		case decision.AddVote:
+			vote := fmt.Sprintf("%v vote of %s", w.atlas.places[d.Token], d.Vote.By)
+			add(vote, d.Vote.Approved)
+			add(vote+" data", d.Vote.Data)
+		case decision.AddBranch:
+			add(w.placeOfGroup(w.player.state.Group(d.Group)).String()+" added item", d.Item)
+		default: // keeps no value that was given
+		}
+	}
+}
+
+// endedBy returns the first stay that a record ends.
+func (w *walk) endedBy(r *decision.Record) place {
+	for _, d := range r.Decisions {
+		if id, _ := endOfStay(d); id != 0 {
+			return w.atlas.places[id]
+		}
+	}
+	return place{}
 }
 
 // noteChoices notes what was decided of stays at nodes and of fan-outs.
@@ -215,11 +245,25 @@ func (w *walk) noteChoices(r *decision.Record, step played, message string) {
 		if id, text := endOfStay(d); id != 0 {
 			add(w.atlas.places[id], id, text)
 		} else if group, text := endOfGroup(s, d); group != 0 {
-			p := w.atlas.places[s.Group(group).Origin]
-			p.isGroup = true
-			add(p, 0, text)
+			add(w.placeOfGroup(s.Group(group)), 0, text)
 		}
 	}
+}
+
+// placeOfGroup names a fan-out by the stay that began it, and by its number among those that began there: they were made together.
+func (w *walk) placeOfGroup(g *state.Group) place {
+	p := w.atlas.places[g.Origin]
+	p.Group, p.Fan = g.Name, 1
+	for id := g.ID - 1; id > 0; id-- {
+		before := w.player.state.Group(id)
+		if before.Origin != g.Origin {
+			break
+		}
+		if before.Name == g.Name {
+			p.Fan++
+		}
+	}
+	return p
 }
 
 // endOfStay returns the token whose stay at a node a decision ends, and how; 0 if it ends none.

@@ -95,6 +95,31 @@ transitions:
 	require.Less(t, (many-few)/branches, 200.0, "a few for each record and token")
 }
 
+// TestWhyOfManyJoins makes the text of a join once, and not for each branch that waits at it, of all the tokens.
+func TestWhyOfManyJoins(t *testing.T) {
+	const branches = 1000
+	r := record(t, "import-9", `
+name: import
+start: split
+nodes: [{id: split}, {id: part}, {id: a, task: a}, {id: b, task: b}, {id: c, join: all}, {id: sum}]
+transitions:
+  - {from: split, to: part, foreach: {collection: input.files}, siblingGroup: files}
+  - {from: part, to: a}
+  - {from: part, to: b}
+  - {from: a, to: c}
+  - {from: b, to: c}
+  - {from: c, to: sum, synchronization: {siblingGroup: files}}
+`, map[string]any{"files": slices.Repeat([]any{"a"}, branches)})
+	few := bytesOf(func() { r.why() })
+	for range branches {
+		r.complete("a", 0, nil)
+	}
+	x := r.why()
+	require.Equal(t, branches, x.Waits[1].Count)
+	require.Contains(t, x.Waits[1].For, "has a->c; lacks b->c (from b ×1000)")
+	require.Less(t, (bytesOf(func() { r.why() })-few)/branches, int64(20<<10), "some for each record and token")
+}
+
 // A join of a node that nothing can bring to fire any more is told as such.
 func TestAJoinWithoutHope(t *testing.T) {
 	r := record(t, "r", `

@@ -2,6 +2,7 @@ package rescue
 
 import (
 	"cmp"
+	"context"
 	"database/sql/driver"
 
 	"github.com/pawl-run/pawl/internal/index"
@@ -17,6 +18,7 @@ import (
 // adds what is made of what it sees: the report.
 type inspection struct {
 	*store.Inspection
+	ctx    context.Context // of Verify or Repair: asked before each run, file and blob
 	path   string
 	codec  store.Codec
 	report Report
@@ -30,12 +32,12 @@ type inspection struct {
 // of another time, a file of checksums that is missing. They come first in the report, because
 // much of what follows may be explained by them. A fault that is harmless is a note and costs
 // the report nothing.
-func openInspection(path string, c store.Codec) (*inspection, error) {
+func openInspection(ctx context.Context, path string, c store.Codec) (*inspection, error) {
 	opened, err := store.Inspect(path, c)
 	if err != nil {
 		return nil, err
 	}
-	in := &inspection{Inspection: opened, path: path, codec: c, report: Report{Path: path}}
+	in := &inspection{Inspection: opened, ctx: ctx, path: path, codec: c, report: Report{Path: path}}
 	for _, f := range opened.Faults {
 		if f.Harmless {
 			in.addNote(f.File, f.Do, "%v", f.Err)

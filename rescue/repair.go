@@ -1,6 +1,7 @@
 package rescue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/store"
@@ -46,8 +48,8 @@ import (
 // Options.Codec opens the old directory, and seals everything in the new one with the key that it uses today.
 // If it lacks a key that something was sealed with, damaged or not, Repair fails with store.ErrSealed. A value that does
 // not open under a key that opens other values is damaged, and is treated so.
-func Repair(path, into string, o Options) (*Report, error) {
-	in, err := openInspection(path, o.Codec)
+func Repair(ctx context.Context, path, into string, o Options) (*Report, error) {
+	in, err := openInspection(ctx, path, o.Codec)
 	if err != nil {
 		return nil, fmt.Errorf("repair %s: %w", path, err)
 	}
@@ -62,10 +64,27 @@ func Repair(path, into string, o Options) (*Report, error) {
 		}
 	}
 	if err := errors.Join(err, in.Close()); err != nil {
-		return nil, fmt.Errorf("repair %s into %s: %w", path, into, err)
+		return nil, fmt.Errorf("repair %s into %s: %w", path, into, &undoneError{err})
 	}
 	return &in.report, nil
 }
+
+// An undoneError is the error of a repair, which leaves nothing behind: also a commit whose outcome was unknown was not done.
+type undoneError struct{ err error }
+
+// Error leaves out that an outcome is unknown.
+func (e *undoneError) Error() string {
+	text := store.ErrUnknown.Error()
+	return strings.NewReplacer(text+": ", "", "; "+text, "").Replace(e.err.Error())
+}
+
+// Is implements the interface of errors.Is.
+func (e *undoneError) Is(target error) bool {
+	return target != store.ErrUnknown && errors.Is(e.err, target)
+}
+
+// As implements the interface of errors.As.
+func (e *undoneError) As(target any) bool { return errors.As(e.err, target) }
 
 // A repairer restores one directory into another.
 //
@@ -79,6 +98,7 @@ type repairer struct {
 	graphs   map[string]*compiled.Graph  // by hash
 	surveyed bool                        // surveyFiles has read every file; it does so at most once
 	strays   map[workflow.RunID][]string // files that have the name of another run
+	behind   bool                        // a file goes further than pawl.db, which is of an earlier time
 	restored map[workflow.RunID]bool     // the runs that are committed in the new directory; a child looks for its parent here
 	flushing sync.WaitGroup              // counts the flushes that are under way; restoreAll waits for them before it says anything about success
 
@@ -110,14 +130,8 @@ func (r *repairer) restoreAll() error {
 	if err := r.restoreDefinitions(); err != nil {
 		return err
 	}
-	ids, err := r.everyRun()
-	if err != nil {
+	if err := r.restoreRuns(); err != nil {
 		return err
-	}
-	for _, id := range ids {
-		if err := r.restoreRun(id); err != nil {
-			return err
-		}
 	}
 	// A run is committed when restoreRun returns; its file is written later, by the flusher. A
 	// failure there means that the new directory is not whole.
@@ -150,7 +164,7 @@ func (r *repairer) restoreAll() error {
 	if err := r.restoreBlobs(); err != nil {
 		return err
 	}
-	return r.checkSealed()
+	return cmp.Or(late.Cause(r.ctx), r.checkSealed())
 }
 
 // checkSealed fails if a key was missing: nothing of what it opens is lost, so it must not
@@ -306,10 +320,9 @@ func (r *repairer) restoreBlobs() error {
 // copyBlobs copies all that can be read, wanted or not, and takes each off the list of those
 // that are wanted. Blobs that are still on it at the end were not in the folder at all.
 func (r *repairer) copyBlobs(from, to *blob.Files, wanted map[string]workflow.RunID) error {
-	ctx := context.Background()
-	for info, err := range from.All(ctx) {
+	for info, err := range from.All(r.ctx) {
 		if err == nil {
-			err = readBlob(from, info.Hash, func(r io.Reader) error { _, _, err := to.Put(ctx, r); return err })
+			err = r.readBlob(from, info.Hash, func(content io.Reader) error { _, _, err := to.Put(r.ctx, content); return err })
 		}
 		// Only that a blob is missing or damaged is a finding. Any other error, such as a full
 		// disk, ends the repair.
@@ -340,31 +353,75 @@ func (r *repairer) loseBlob(hash string, err error, id workflow.RunID, refers bo
 	r.addDamage(id, blobPath(hash), err, "put the same bytes again")
 }
 
-// everyRun returns the ids of all runs that are known of, parents before their children, in the order in which they came: lists of runs
-// are sorted by it.
+// restoreRuns restores all runs that are known of, parents before their children, in the order in which they came: lists of runs are
+// sorted by it.
 //
-// The index is asked first, and then the folder of runs, because either may be damaged. A file
-// belongs to a run by the start of its name, so that a file whose start the index has claimed
-// needs no look inside. If the index can be trusted a file that it does not know was left by a
-// crash or a purge, and is no run; if not, the file itself names its run.
-func (r *repairer) everyRun() ([]workflow.RunID, error) {
-	var ids, lost []workflow.RunID // those that the index has, and others
-	begun := map[workflow.RunID]time.Time{}
-	known, claimed := map[workflow.RunID]bool{}, map[string]bool{}
+// The index is asked first, and then the folder of runs, because either may be damaged. If the index can be trusted a file that it does not
+// know was left by a crash or a purge, and is no run; but if the file of a run goes further than the index, that is of an earlier time.
+func (r *repairer) restoreRuns() error {
+	var ids []workflow.RunID
+	known := map[workflow.RunID]bool{}
 	if r.HasIndex() {
 		ids = r.runIDs()
-		for _, id := range ids {
-			known[id], claimed[fileStart(id)] = true, true
+	}
+	for _, id := range ids {
+		known[id] = true
+	}
+	tried := map[workflow.RunID]bool{}
+	restore := func(ids []workflow.RunID) error {
+		for _, id := range parentsFirst(ids, known) {
+			if tried[id] {
+				continue
+			}
+			tried[id] = true
+			if err := late.Cause(r.ctx); err != nil {
+				return err
+			}
+			if err := r.restoreRun(id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !r.Trusted {
+		return restore(append(ids, r.lostRuns(known)...))
+	}
+	if err := restore(ids); err != nil {
+		return err
+	}
+	if r.behind {
+		return restore(r.lostRuns(known))
+	}
+	for _, files := range r.unknownFiles(known) {
+		for _, file := range files {
+			r.addNote(file, "it was left behind, and is left out", "the index does not know it")
 		}
 	}
+	return nil
+}
+
+// unknownFiles returns the files of no run that is known, by the start of their names, in their order. A file belongs to a run by that,
+// so that one of a known run needs no look inside.
+func (r *repairer) unknownFiles(known map[workflow.RunID]bool) (out [][]string) {
+	claimed := map[string]bool{}
+	for id := range known {
+		claimed[fileStart(id)] = true
+	}
 	for _, start := range sortedKeys(r.files) {
-		if claimed[start] {
-			continue
+		if !claimed[start] {
+			out = append(out, r.files[start])
 		}
-		for _, file := range r.files[start] {
-			if r.Trusted {
-				r.addNote(file, "it was left behind, and is left out", "the index does not know it")
-				continue
+	}
+	return out
+}
+
+// lostRuns returns the runs that only files tell of, in the order in which they began, and adds them to those that are known.
+func (r *repairer) lostRuns(known map[workflow.RunID]bool) (lost []workflow.RunID) {
+	begun := map[workflow.RunID]time.Time{}
+	for _, files := range r.unknownFiles(known) {
+		for _, file := range files {
+			if r.ctx.Err() != nil {
+				return nil // restoreAll says so
 			}
 			id, at, err := r.runOfFile(file)
 			if err != nil {
@@ -375,13 +432,13 @@ func (r *repairer) everyRun() ([]workflow.RunID, error) {
 				begun[id] = at
 			}
 			if !known[id] {
-				known[id], claimed[fileStart(id)] = true, true
+				known[id] = true
 				lost = append(lost, id)
 			}
 		}
 	}
 	slices.SortStableFunc(lost, func(a, b workflow.RunID) int { return begun[a].Compare(begun[b]) })
-	return parentsFirst(append(ids, lost...), known), nil
+	return lost
 }
 
 // parentsFirst moves runs before their children, so that commitRun can tell a child whose parent is lost, and keeps the order otherwise:

@@ -40,7 +40,8 @@ func fileStart(id workflow.RunID) string {
 func (r *repairer) listFiles() error {
 	r.files = map[string][]string{}
 	err := fs.WalkDir(r.FS(), index.RunsDir, func(name string, e fs.DirEntry, err error) error {
-		if start, _, ok := strings.Cut(path.Base(name), "-"); err == nil && ok && e.Type().IsRegular() && path.Ext(name) == ".db" {
+		if err == nil && isRunFile(name, e) {
+			start, _, _ := strings.Cut(path.Base(name), "-")
 			r.files[start] = append(r.files[start], name)
 		}
 		return err
@@ -49,6 +50,11 @@ func (r *repairer) listFiles() error {
 		return nil
 	}
 	return err
+}
+
+// isRunFile reports whether a file has a name as those of runs have, with a start and an end.
+func isRunFile(name string, e fs.DirEntry) bool {
+	return e.Type().IsRegular() && path.Ext(name) == ".db" && strings.Contains(path.Base(name), "-")
 }
 
 // runOfFile returns the run that a file says it is of, and when its first record was made.
@@ -85,6 +91,9 @@ func (r *repairer) surveyFiles() {
 	r.surveyed = true
 	for _, start := range sortedKeys(r.files) {
 		for _, file := range r.files[start] {
+			if r.ctx.Err() != nil {
+				return // restoreAll says so
+			}
 			db, err := r.OpenRunFile(file)
 			if err != nil {
 				continue // whoever needs it hears of it
@@ -220,8 +229,8 @@ func (r *repairer) recoverLog(m *recovered, num int64) error {
 	return err
 }
 
-// replayAll applies the records, drops all from the first one on that cannot be applied,
-// and returns why not.
+// replayAll applies the records with the definition with which they go furthest, drops all from the first one on that cannot
+// be applied, and returns why not.
 //
 // A chain may hold and the records not be applicable, for example if they were made by a
 // definition that is lost: then the state before the first such record is the last that is
@@ -232,23 +241,30 @@ func (m *recovered) replayAll() (err error) {
 		return errors.New("its definition is lost")
 	}
 	for m.seq > 0 {
-		n, broken := m.replayOnce()
-		if broken == nil {
-			return err
+		furthest, why := -1, error(nil)
+		for i, g := range m.graphs {
+			n, broken := m.replayOnce(g)
+			if broken == nil {
+				m.graphs = m.graphs[i:]
+				return err
+			}
+			if n > furthest {
+				furthest, why = n, broken
+			}
 		}
-		err = broken
-		m.truncateTo(n)
+		err = why
+		m.truncateTo(furthest)
 	}
 	return err
 }
 
-// replayOnce applies the records. It returns how many could be applied, and why the next
+// replayOnce applies the records to a run that began with a definition. It returns how many could be applied, and why the next
 // could not.
 //
 // The state is nil if any failed, so that nobody takes one that was left in the middle of a
 // record.
-func (m *recovered) replayOnce() (n int, err error) {
-	m.state, m.events, m.listings = state.NewState(m.id, m.graphs[0]), nil, store.Listings{}
+func (m *recovered) replayOnce(g *compiled.Graph) (n int, err error) {
+	m.state, m.events, m.listings = state.NewState(m.id, g), nil, store.Listings{}
 	for i := range m.records {
 		if err := m.applyRecord(&m.records[i]); err != nil {
 			m.state = nil
@@ -259,9 +275,14 @@ func (m *recovered) replayOnce() (n int, err error) {
 }
 
 // applyRecord applies one record, and has the lists follow it, as the appliers of the engine
-// do.
-func (m *recovered) applyRecord(r *decision.Record) error {
-	err := runfile.ApplyRecord(m.state, r, func(es []decision.Event) { m.events = append(m.events, es...) })
+// do. They cannot, if the definition lacks the node of a token.
+func (m *recovered) applyRecord(r *decision.Record) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("record %d: %v", r.Seq, p)
+		}
+	}()
+	err = runfile.ApplyRecord(m.state, r, func(es []decision.Event) { m.events = append(m.events, es...) })
 	if err == nil {
 		m.listings.AddRecord(m.state, r.At)
 	}

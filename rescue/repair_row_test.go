@@ -37,7 +37,7 @@ func repairedRow(t *testing.T, sound string, id workflow.RunID, set string) (*st
 	dir := crashed(t, sound)
 	alter(t, dir, "UPDATE runs SET "+set)
 	into := filepath.Join(t.TempDir(), "repaired")
-	_, err := Repair(dir, into, Options{})
+	_, err := Repair(t.Context(), dir, into, Options{})
 	require.NoError(t, err)
 	to := open(t, into)
 	h, err := to.Head(id)
@@ -105,7 +105,7 @@ func TestRepairKeepsArtifacts(t *testing.T) {
 	for _, set := range []string{"room = 7", "artifacts = NULL", "status = 1", "file_size = 7"} {
 		to, h := repairedRow(t, sound, "r1", set)
 		require.Equal(t, []workflow.Artifact{kept}, h.Artifacts, set)
-		refers, err := to.Refers(kept.Hash)
+		refers, err := to.Refers(t.Context(), kept.Hash)
 		require.NoError(t, err)
 		require.True(t, refers, set)
 	}
@@ -192,7 +192,7 @@ func TestRepairOfNothingButAPurgedRun(t *testing.T) {
 	require.NoError(t, o.run.Close())
 	require.NoError(t, d.Purge("r", ""))
 	next := start(t, d, "r")
-	next.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	next.do(state.Start{Input: map[string]any{"new": true}}, startRun(map[string]any{"new": true}), createToken(1, "start"), dispatch(1))
 	require.NoError(t, next.file())
 	sound := crashed(t, path)
 	require.NoError(t, os.WriteFile(filepath.Join(sound, fileIn(t, d, "r")), left, 0o600))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
@@ -41,9 +40,13 @@ func (r *repairer) restoreRun(id workflow.RunID) error {
 	}
 	m, more := r.chooseFurthest(id, &row, known)
 	broken = append(broken, more...)
-	// The hash in the row names the definition even if the file lacks it: it is tried first.
+	// The hash in the row names the definition even if the file lacks it: it is tried first, unless the row may be of an earlier time.
 	if g := r.findGraph(row.Definition); g != nil && row.Num != 0 {
-		m.graphs = append([]*compiled.Graph{g}, m.graphs...)
+		at := len(m.graphs)
+		if known {
+			at = 0
+		}
+		m.graphs = slices.Insert(m.graphs, at, g)
 	}
 	if err := m.replayAll(); err != nil {
 		broken = append(broken, err)
@@ -79,8 +82,7 @@ func dropDamaged(r *index.Row) {
 
 // chooseFurthest returns the records that are left of a run: those of one of the files that
 // may be its own and of the log behind it, or of the log alone. It takes the records that
-// end where the row says, or else those that go furthest. If known is set the row can be
-// believed, and no records may go further.
+// agree best with the row, and those that go furthest of several. known says that the row can be believed.
 //
 // A run writes to two files in turn, so that a crash leaves one of them whole: usually one has
 // the later records, and the other an older state. Files whose chain breaks early, files of a
@@ -106,6 +108,7 @@ func (r *repairer) chooseFurthest(id workflow.RunID, row *index.Row, known bool)
 	// of what the row says was flushed, or if that is not known.
 	read(r.filesOf(id, row))
 	if row.Flushed > last || !row.Sound[index.RowFile] {
+		read(r.otherFile(id, row))
 		r.surveyFiles()
 		read(r.strays[id])
 	}
@@ -113,31 +116,69 @@ func (r *repairer) chooseFurthest(id workflow.RunID, row *index.Row, known bool)
 	if row.Flushed == 0 || len(found) == 0 {
 		found = append(found, &recovered{id: id, sum: runfile.FirstSum(id)})
 	}
-	best = &recovered{id: id, sum: runfile.FirstSum(id)}
+	best, bestFit := &recovered{id: id, sum: runfile.FirstSum(id)}, fitNothing
 	var unlogged error
+	others := int64(0)
 	for _, m := range found {
 		var err error
 		if row.Num != 0 {
 			err = r.recoverLog(m, row.Num)
 		}
-		// Number and checksum of the last record are those of the row: no other records can be
-		// better.
-		exact := known && m.seq == row.Seq && m.sum == row.Sum
-		if exact {
-			best, unlogged = m, err
+		fit := m.fitOf(row, known)
+		if fit == fitOther {
+			others = max(others, m.seq)
+		}
+		if fit > bestFit || fit == bestFit && m.seq >= best.seq {
+			best, bestFit, unlogged = m, fit, err
+		}
+		if fit == fitWhole {
 			break
 		}
-		// Without a row to believe the longest chain wins. With one, a chain that goes further
-		// is not the one that the row tells of, and is left alone; so is one of the same length
-		// with another sum.
-		if m.seq >= best.seq && (!known || m.seq < row.Seq) {
-			best, unlogged = m, err
-		}
 	}
+	if bestFit == fitNothing && others > 0 {
+		broken = append(broken, fmt.Errorf("the records in its file, up to %d, are of another run, or of another time than pawl.db: a repair without pawl.db restores them", others))
+	}
+	r.behind = r.behind || bestFit == fitAhead
 	if unlogged != nil {
 		broken = append(broken, fmt.Errorf("the log: %w", unlogged))
 	}
 	return best, broken
+}
+
+// A rowFit says how well records agree with a row that can be believed; the higher, the better.
+type rowFit int
+
+const (
+	fitOther   rowFit = iota // they are those of another run, such as one of the same id that was purged, or of another time
+	fitNothing               // there are no records
+	fitShort                 // they may be the first of those that the row tells of; likewise without a row to believe
+	fitAhead                 // they go on behind the last one that the row tells of: pawl.db is of an earlier time
+	fitWhole                 // the last one is that of the row
+)
+
+// fitOf returns how well the records agree with a row, which can be believed if known is set.
+func (m *recovered) fitOf(row *index.Row, known bool) rowFit {
+	switch {
+	case m.seq == 0:
+		return fitNothing
+	case !known || m.seq < row.Seq:
+		return fitShort
+	case row.Seq < 1 || m.entries[row.Seq-1].Sum != row.Sum:
+		return fitOther
+	case m.seq > row.Seq:
+		return fitAhead
+	}
+	return fitWhole
+}
+
+// otherFile returns the file of a run that its row does not name, if that can be believed and there is one. A row of an
+// earlier time may name the one that is gone.
+func (r *repairer) otherFile(id workflow.RunID, row *index.Row) []string {
+	other := index.FileName(id, row.Nonce, row.Slot.Other())
+	if r.Trusted && row.File != "" && slices.Contains(r.files[fileStart(id)], other) {
+		return []string{other}
+	}
+	return nil
 }
 
 // filesOf returns the files that may be a run's, by the start of their names and by its
@@ -185,8 +226,9 @@ func (r *repairer) reportRun(m *recovered, row *index.Row, known bool, broken []
 	// Without a row to compare with, a run that has ended in its journal is taken to be
 	// complete.
 	whole := m.state.Status.Final()
+	fit := m.fitOf(row, known)
 	if known {
-		whole = m.seq == row.Seq && m.sum == row.Sum
+		whole = fit == fitWhole
 	}
 	switch {
 	case whole && len(broken) == 0 && r.fileSound(row):
@@ -196,8 +238,11 @@ func (r *repairer) reportRun(m *recovered, row *index.Row, known bool, broken []
 		return
 	}
 	what := fmt.Sprintf("it is restored up to record %d, and later ones may be lost", m.seq)
-	if row.Seq > m.seq {
+	switch {
+	case row.Seq > m.seq:
 		what = fmt.Sprintf("it is restored up to record %d of %d", m.seq, row.Seq)
+	case fit == fitAhead:
+		what = fmt.Sprintf("it is restored up to record %d of its file, though pawl.db is of an earlier time and knows %d", m.seq, row.Seq)
 	}
 	what += joinReasons(broken)
 	// A run that has ended cannot be suspended; the report says so.

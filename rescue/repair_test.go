@@ -1,6 +1,7 @@
 package rescue
 
 import (
+	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,10 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -24,7 +28,7 @@ import (
 func repaired(t testing.TB, path string) (*store.Dir, *Report) {
 	before := hashes(t, path)
 	into := filepath.Join(t.TempDir(), "repaired")
-	r, err := Repair(path, into, Options{})
+	r, err := Repair(t.Context(), path, into, Options{})
 	require.NoError(t, err)
 	require.Equal(t, before, hashes(t, path))
 	beside, err := os.ReadDir(filepath.Dir(into))
@@ -50,7 +54,7 @@ func lines(r *Report) string {
 func TestRepairOfASoundDirectory(t *testing.T) {
 	path := t.TempDir()
 	d, files := furnished(t, path)
-	_, err := Repair(path, filepath.Join(t.TempDir(), "x"), Options{})
+	_, err := Repair(t.Context(), path, filepath.Join(t.TempDir(), "x"), Options{})
 	require.ErrorIs(t, err, store.ErrLocked)
 	require.NotContains(t, err.Error(), "already closed")
 	dead := crashed(t, path)
@@ -199,16 +203,121 @@ func TestRepairWithoutTheLog(t *testing.T) {
 	o.do(state.Heartbeat{Token: 1})
 }
 
+// putBack puts files of a directory back to what they are in another.
+func putBack(t *testing.T, from, path string, names ...string) {
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(from, name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(path, name), data, 0o600))
+	}
+}
+
+// Where nothing says whether pawl.db is the last one, its silence about a file does not make it one of no run, also when an engine has opened it.
+func TestRepairWithoutALockRecord(t *testing.T) {
+	path := settled(t)
+	older := crashed(t, path)
+	d := open(t, path)
+	late := start(t, d, "late")
+	late.five(nil)
+	require.NoError(t, late.file())
+	want := all(t, d.History("late"))
+	require.NoError(t, d.Close())
+	putBack(t, older, path, index.File)
+	for _, harm := range []func(string) error{func(lock string) error { return os.Truncate(lock, 0) }, os.Remove} {
+		require.NoError(t, harm(filepath.Join(path, index.LockFile)))
+		report := verified(t, path)
+		require.Equal(t, 1, report.Damage, lines(report))
+		require.Contains(t, lines(report), "so nothing tells whether pawl.db is the last one")
+		require.Contains(t, lines(report), "it may be the file of a run")
+		got, _ := repaired(t, path)
+		require.Equal(t, want, all(t, got.History("late")))
+	}
+	require.NoError(t, open(t, path).Close()) // which leaves a record
+	report := verified(t, path)
+	require.Equal(t, 1, report.Damage, lines(report))
+	require.Contains(t, lines(report), "it may be the file of a run")
+	got, _ := repaired(t, path)
+	require.Equal(t, want, all(t, got.History("late")))
+}
+
+// A pawl.db that was put back, with its lock record, knows less of a run than its file has, and nothing of later runs.
+func TestRepairWithAnOlderIndex(t *testing.T) {
+	path := settled(t)
+	older := crashed(t, path)
+	d := open(t, path)
+	parts := load(t, d, "parts")
+	parts.do(state.Heartbeat{Token: 1})
+	require.NoError(t, parts.file())
+	late := start(t, d, "late")
+	late.five(nil)
+	require.NoError(t, late.file())
+	want := map[workflow.RunID][]decision.Record{"parts": all(t, d.History("parts")), "late": all(t, d.History("late"))}
+	require.NoError(t, d.Close())
+	putBack(t, older, path, index.File, index.LockFile)
+	got, r := repaired(t, path)
+	require.Contains(t, lines(r), `run "parts": it is restored up to record 4 of its file, though pawl.db is of an earlier time and knows 3`)
+	head, err := got.Head("parts")
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunSuspended, head.Status)
+	require.Equal(t, want["parts"], all(t, got.History("parts"))[:4])
+	require.Equal(t, want["late"], all(t, got.History("late")))
+	require.Equal(t, 5, r.Runs)
+
+	// A row that tells of other records does not get these.
+	lock, err := os.ReadFile(filepath.Join(path, index.LockFile))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(path, index.LockFile), append(lock[:len("closed 0123456789abcdef")], '\n'), 0o600))
+	const num = 2 // of parts
+	values := index.LastColumns(num, &runfile.Entry{Encoded: decision.Encoded{Seq: 2, At: at(2)}, Sum: runfile.FirstSum("another")})
+	db, err := sqlite.OpenKeeping(filepath.Join(path, index.File), `PRAGMA journal_mode=WAL`)
+	require.NoError(t, err)
+	n, err := db.Exec(`UPDATE runs SET seq = ?, sum = ?, at = ?, last_crc = ? WHERE num = ?`, append(values, int64(num))...)
+	require.NoError(t, err)
+	require.Equal(t, 1, int(n))
+	require.NoError(t, db.Close())
+	require.NoError(t, os.RemoveAll(filepath.Join(path, index.WALFile)))
+	_, r = repaired(t, path)
+	require.Contains(t, lines(r), `run "parts": nothing is left of it: the records in its file, up to 4, are of another run, or of another time than pawl.db: a repair without pawl.db restores them`)
+}
+
 func TestRepairRefuses(t *testing.T) {
 	path := settled(t)
 	before := hashes(t, path)
 	for _, into := range []string{path, filepath.Join(path, "x"), filepath.Join(path, index.File)} {
-		_, err := Repair(path, into, Options{})
+		_, err := Repair(t.Context(), path, into, Options{})
 		require.ErrorIs(t, err, store.ErrNotEmpty, into)
 	}
-	_, err := Repair(t.TempDir(), filepath.Join(t.TempDir(), "x"), Options{})
+	_, err := Repair(t.Context(), t.TempDir(), filepath.Join(t.TempDir(), "x"), Options{})
 	require.ErrorIs(t, err, store.ErrNotOurs)
 	require.Equal(t, before, hashes(t, path))
+}
+
+// An ending is a context that ends after it was asked so many times.
+type ending struct {
+	context.Context
+	asks int
+}
+
+func (c *ending) Err() error {
+	if c.asks--; c.asks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Both end with their context, wherever they are by then, and a repair leaves nothing behind.
+func TestEndsWithTheContext(t *testing.T) {
+	path := settled(t)
+	for asks := range 3 {
+		_, err := Verify(&ending{context.Background(), asks}, path, Options{})
+		require.ErrorIs(t, err, context.Canceled)
+		folder := t.TempDir()
+		_, err = Repair(&ending{context.Background(), asks}, path, filepath.Join(folder, "x"), Options{})
+		require.ErrorIs(t, err, context.Canceled)
+		left, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
 }
 
 // Keys of tasks that are out are good in the repaired directory as well.
@@ -259,4 +368,66 @@ func TestRepairKeepsTheOrder(t *testing.T) {
 			require.Equal(t, []workflow.RunID{"m", "z", "z/1.1", "a", "a/1.1", "k"}, order)
 		})
 	}
+}
+
+// A file of a run with a view that no engine makes is not read: SQLite would execute it, and it may have no end.
+func TestRepairReadsNoForeignView(t *testing.T) {
+	path := settled(t)
+	d := open(t, path)
+	head, err := d.Head("ended")
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	file := filepath.Join(path, head.File)
+	db, err := sqlite.Open(file, `ALTER TABLE journal RENAME TO hidden;
+		CREATE VIEW journal AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 9) SELECT hidden.* FROM hidden JOIN n`)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	_, err = store.OpenRunFile(file, nil)
+	require.ErrorIs(t, err, store.ErrCorrupt)
+	require.ErrorContains(t, err, `an engine makes no "journal" in its schema`)
+	_, r := repaired(t, path)
+	require.Contains(t, lines(r), "an engine makes no")
+	_, err = replay.Open(file, replay.Options{})
+	require.ErrorIs(t, err, store.ErrCorrupt)
+}
+
+// A pawl.db that was put back names the definition of an earlier run of the id. The one in the file of the run comes
+// first, and the other is tried where that cannot be read.
+func TestRepairWithTheDefinitionOfAnEarlierRun(t *testing.T) {
+	path := settled(t)
+	older := crashed(t, path)
+	d := open(t, path)
+	require.NoError(t, d.Purge("ended", ""))
+	def, err := workflow.ParseJSON([]byte(`{"name": "asks", "version": 2, "start": "ask", "nodes": [{"id": "ask", "approval": {"quorum": 1}}]}`))
+	require.NoError(t, err)
+	g, err := compiled.Compile(workflow.Bounds{}, def)
+	require.NoError(t, err)
+	o := &owner{t: t, dir: d, run: d.New(store.Head{Run: "ended", InputHash: "in"}, g), state: state.NewState("ended", g)}
+	o.do(state.Start{}, startRun(nil), createToken(1, "ask"), decision.RequestApproval{Token: 1, Attempt: 1})
+	require.NoError(t, o.file())
+	want := all(t, d.History("ended"))
+	require.NoError(t, o.run.Close())
+	require.NoError(t, d.Close())
+	putBack(t, older, path, index.File)
+	got, r := repaired(t, path)
+	head, err := got.Head("ended")
+	require.NoError(t, err, lines(r))
+	require.Equal(t, []any{"asks", 2}, []any{head.Workflow, head.Version}, lines(r))
+	require.Equal(t, want, all(t, got.History("ended"))[:1])
+}
+
+// The records of a run are applied with the definition with which they go furthest.
+func TestRecordsGoAsFarAsADefinitionLetsThem(t *testing.T) {
+	def, err := workflow.ParseJSON([]byte(`{"name": "asks", "start": "ask", "nodes": [{"id": "ask", "approval": {"quorum": 1}}]}`))
+	require.NoError(t, err)
+	g, err := compiled.Compile(workflow.Bounds{}, def)
+	require.NoError(t, err)
+	records := []decision.Record{
+		{Seq: 1, At: zero, Message: state.Start{}, Decisions: []decision.Decision{startRun(nil), createToken(1, "ask")}},
+		{Seq: 2, At: zero, Message: state.AlarmFired{}, Decisions: []decision.Decision{decision.RequestApproval{Token: 1, Attempt: 1}}},
+	}
+	m := &recovered{id: "r", seq: 2, records: records, entries: make([]*runfile.Entry, 2), graphs: []*compiled.Graph{graph(t), g}}
+	require.NoError(t, m.replayAll())
+	require.Same(t, g, m.graphs[0])
+	require.Len(t, m.records, 2)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/socket"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -37,22 +38,22 @@ type Options struct {
 // pawl.db among the temporary files.
 //
 // It fails if the directory cannot be looked at: with store.ErrLocked if an engine has
-// it open, store.ErrVersion if a newer version wrote pawl.db, store.ErrNotOurs.
+// it open, store.ErrVersion if a newer version wrote pawl.db, store.ErrNotOurs; and if ctx ends.
 //
 // Values that were sealed under a key that Options.Codec lacks are a note, and only their checksums are checked.
-func Verify(path string, o Options) (*Report, error) {
-	in, err := openInspection(path, o.Codec)
+func Verify(ctx context.Context, path string, o Options) (*Report, error) {
+	in, err := openInspection(ctx, path, o.Codec)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", path, err)
 	}
 	in.verifyAll()
-	if err := in.Close(); err != nil {
+	if err := errors.Join(late.Cause(ctx), in.Close()); err != nil {
 		return nil, fmt.Errorf("verify %s: %w", path, err)
 	}
 	return &in.report, nil
 }
 
-// verifyAll looks at the parts in the order in which they refer to each other: definitions
+// verifyAll looks at the parts, until ctx ends, in the order in which they refer to each other: definitions
 // first, since a run is replayed with them, and the rows of the lists after the runs that they
 // are of. Files come last, when it is known which of them the index names. Without an index
 // only the names of files can be looked at.
@@ -69,6 +70,9 @@ func (in *inspection) verifyAll() {
 			in.addWrong("", index.File, doRebuild, "%v", wrong)
 		}
 		for _, id := range in.runIDs() {
+			if in.ctx.Err() != nil {
+				return
+			}
 			in.verifyRun(id, named)
 		}
 		in.verifyRows()
@@ -263,9 +267,12 @@ func (in *inspection) verifyBlobs() {
 	}
 	wanted := map[string]bool{}
 	for _, hash := range hashes {
+		if in.ctx.Err() != nil {
+			break
+		}
 		wanted[hash] = true
 		in.report.Blobs++
-		err := readBlob(files, hash, func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err })
+		err := in.readBlob(files, hash, func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err })
 		if err != nil {
 			in.addDamage(in.whoRefers(hash), blobPath(hash), err, doBlob)
 		}
@@ -284,8 +291,8 @@ func (in *inspection) whoRefers(hash string) (id workflow.RunID) {
 }
 
 // readBlob calls read with the content of a blob, which is checked on the way.
-func readBlob(from blob.Store, hash string, read func(io.Reader) error) error {
-	r, err := from.Open(context.Background(), hash)
+func (in *inspection) readBlob(from blob.Store, hash string, read func(io.Reader) error) error {
+	r, err := from.Open(in.ctx, hash)
 	if err != nil {
 		return err
 	}
@@ -311,7 +318,7 @@ func blobPath(hash string) string {
 // are collected.
 func (in *inspection) noteBlobs(files *blob.Files, wanted map[string]bool) {
 	n := int64(0)
-	for info, err := range files.All(context.Background()) {
+	for info, err := range files.All(in.ctx) {
 		switch {
 		case err != nil && info.Hash == "":
 			in.addDamage("", index.BlobsDir, err, doBlob)
@@ -327,13 +334,18 @@ func (in *inspection) noteBlobs(files *blob.Files, wanted map[string]bool) {
 // noteFiles notes files of runs that the index does not name.
 //
 // A crash between writing a file and committing its name leaves such a file. It is told of by
-// name, so that an operator can look at it before it is removed.
+// name, so that an operator can look at it before it is removed. Where the index may be an older one, the file may be that of a
+// run which the index lacks.
 func (in *inspection) noteFiles(named map[string]bool) {
 	err := fs.WalkDir(in.FS(), index.RunsDir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err == nil && !e.IsDir() && !named[name] {
+		switch {
+		case err != nil || e.IsDir() || named[name]:
+		case !in.Trusted && isRunFile(name, e):
+			in.addWrong("", name, doRepair, "the index does not name it, and may be an older one: it may be the file of a run")
+		default:
 			in.addNote(name, "it may be removed if everything else is sound", "the index does not name it: left by a crash, or not of pawl")
 		}
 		return err

@@ -44,7 +44,7 @@ func hashes(t testing.TB, dir string) map[string]string {
 // verified verifies a directory and checks that it is as it was afterwards.
 func verified(t testing.TB, path string) *Report {
 	before := hashes(t, path)
-	r, err := Verify(path, Options{})
+	r, err := Verify(t.Context(), path, Options{})
 	require.NoError(t, err)
 	require.Equal(t, before, hashes(t, path))
 	require.Len(t, r.Findings, r.Damage+r.Notes)
@@ -63,7 +63,7 @@ func settled(t *testing.T) string {
 func TestVerifyOfSoundDirectories(t *testing.T) {
 	path := t.TempDir()
 	d, files := furnished(t, path)
-	_, err := Verify(path, Options{})
+	_, err := Verify(t.Context(), path, Options{})
 	require.ErrorIs(t, err, store.ErrLocked)
 	require.NotContains(t, err.Error(), "already closed")
 	dead := crashed(t, path)
@@ -81,16 +81,16 @@ func TestVerifyOfSoundDirectories(t *testing.T) {
 }
 
 func TestVerifyOfWhatIsNone(t *testing.T) {
-	_, err := Verify(filepath.Join(t.TempDir(), "no"), Options{})
+	_, err := Verify(t.Context(), filepath.Join(t.TempDir(), "no"), Options{})
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = Verify(t.TempDir(), Options{})
+	_, err = Verify(t.Context(), t.TempDir(), Options{})
 	require.ErrorIs(t, err, store.ErrNotOurs)
 	path := settled(t)
 	data, err := os.ReadFile(filepath.Join(path, index.File))
 	require.NoError(t, err)
 	data[63] = 9
 	require.NoError(t, os.WriteFile(filepath.Join(path, index.File), data, 0o600))
-	_, err = Verify(path, Options{})
+	_, err = Verify(t.Context(), path, Options{})
 	require.ErrorIs(t, err, store.ErrVersion)
 }
 

@@ -61,6 +61,7 @@ type checker struct {
 	zones       map[string]*time.Location
 	expressions *expr.Compiler
 	now         time.Time // zero: no input is evaluated
+	compiles    bool      // zones of one machine pass: a schedule that is stored may have one
 	problems    []workflow.Problem
 }
 
@@ -211,6 +212,9 @@ func (c *checker) zoneOf(name string) *time.Location {
 		return zone
 	}
 	zone, err := loadZone(name)
+	if isOfMachine(name) && !c.compiles {
+		err = fmt.Errorf("the zone %.60s is another on each machine, or is not there: name one of the IANA database, such as Europe/Berlin", name)
+	}
 	if err != nil {
 		c.reportProblem("timezone", problem.InvalidValue, "%s", err)
 		return time.UTC

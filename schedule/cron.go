@@ -321,26 +321,49 @@ func markFree(crons, except []*cron) {
 
 // markTouched is markFree for one day of a month, from 0, and the bit of a day of the week that exceptions have.
 func markTouched(crons, except []*cron, month, day int, weekday uint8) {
-	var taken [24]uint64 // minutes, by hour
-	for _, e := range except {
-		if e.weekdaysOf(month+1, day+1)&weekday == 0 {
-			continue
-		}
-		for rest := e.hours; rest != 0; rest &= rest - 1 {
-			taken[bits.TrailingZeros64(rest)] |= e.minutes
-		}
-	}
+	free := freeOf(except, month+1, day+1, weekday)
 	for _, c := range crons {
 		if c.weekdaysOf(month+1, day+1)&weekday == 0 {
 			continue
 		}
 		for rest := c.hours; rest != 0; rest &= rest - 1 {
-			if c.minutes&^taken[bits.TrailingZeros64(rest)] != 0 {
+			if c.minutes&free[bits.TrailingZeros64(rest)] != 0 {
 				c.free[month][day] |= weekday
 				break
 			}
 		}
 	}
+}
+
+// A dayMinutes has some minutes of a day: by hour, bit n for the minute n.
+type dayMinutes [24]uint64
+
+// freeOf returns the minutes that exceptions leave of a day of a month, given the bit of its day of the week.
+func freeOf(except []*cron, month, day int, weekday uint8) (free dayMinutes) {
+	for hour := range free {
+		free[hour] = 1<<60 - 1
+	}
+	for _, e := range except {
+		if e.weekdaysOf(month, day)&weekday == 0 {
+			continue
+		}
+		for rest := e.hours; rest != 0; rest &= rest - 1 {
+			free[bits.TrailingZeros64(rest)] &^= e.minutes
+		}
+	}
+	return free
+}
+
+// nextMinute returns the first of the minutes, from one on.
+func (m *dayMinutes) nextMinute(from int) (int, bool) {
+	skip := from % 60
+	for hour := from / 60; hour < len(m); hour++ {
+		if left := m[hour] >> skip << skip; left != 0 {
+			return hour*60 + bits.TrailingZeros64(left), true
+		}
+		skip = 0
+	}
+	return 0, false
 }
 
 // hasMonth reports whether exceptions leave a time in a month.

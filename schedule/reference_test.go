@@ -334,6 +334,40 @@ func TestExceptionsAgainstTheWalk(t *testing.T) {
 	})
 }
 
+// A search that passes over minutes finds the multiple of every that a walk over all of them finds, also where clocks change.
+func TestExceptionsOfEveryAgainstTheWalk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		zone, at := drawTransition(t)
+		every := time.Duration(rapid.OneOf(
+			rapid.IntRange(1, 200), rapid.IntRange(201, 200_000), rapid.SampledFrom([]int{60, 90, 120, 300, 3600, 7200, 86_400}),
+		).Draw(t, "every")) * time.Second
+		s := Schedule{ID: "s", Workflow: Workflow{Name: "w"}, Every: every, Timezone: zone.String()}
+		s.Offset = time.Duration(rapid.Int64Range(0, int64(every/time.Second)-1).Draw(t, "offset")) * time.Second
+		for range rapid.IntRange(1, 4).Draw(t, "exceptions") {
+			s.Except = append(s.Except, drawCron(t).text)
+		}
+		tt, err := Compile(&s)
+		if err != nil {
+			t.Skip("a date that there is not")
+		}
+		from := at.Add(-time.Duration(rapid.IntRange(0, 100_000).Draw(t, "before")) * time.Second)
+		have, ok := tt.Next(from)
+		looked := 0
+		for f := range tt.Between(from, from.AddDate(40, 0, 0)) {
+			if f.Left == "" {
+				require.True(t, ok)
+				require.Equal(t, f, have)
+				return
+			}
+			if looked++; looked == 20_000 {
+				require.True(t, !ok || have.At.After(f.At))
+				return
+			}
+		}
+		require.True(t, !ok || have.At.After(from.AddDate(40, 0, 0)))
+	})
+}
+
 // Many exceptions that together leave nothing of most months make no search long, whatever it finds.
 func TestManyExceptions(t *testing.T) {
 	s := Schedule{ID: "s", Workflow: Workflow{Name: "w"}, Timezone: "Europe/Berlin"}

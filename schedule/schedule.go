@@ -49,7 +49,8 @@ type Workflow struct {
 
 // A CatchUp limits the firings that are made up for after a time without an engine: of the firings due within the
 // window before now, only the latest Most fire. The window counts from the instant with its jitter, or from when one
-// before it was due if that is later. It does not apply to triggers or backfills.
+// before it was due if that is later. It does not apply to triggers or backfills. A window that becomes wider makes up for no firing that was
+// told as skipped.
 type CatchUp struct {
 	Window time.Duration // from 10 seconds to 366 days; 0: 24 hours
 	Most   int           // at most 1,000; 0: 1

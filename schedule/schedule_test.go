@@ -203,6 +203,20 @@ func TestListWithoutName(t *testing.T) {
 	require.EqualError(t, err, "invalid schedules: line 1:1: a list where an object is needed: write schedules: in the line above it, and indent the list (wrong_type)")
 }
 
+// A change of clocks is later than the second before it, and not later than itself.
+func TestChangesBetweenInstants(t *testing.T) {
+	tt := table(t, "timezone: Europe/Berlin, every: 1h")
+	count := func(after, until string) (n int) {
+		for range tt.Changes(instant(t, after), instant(t, until)) {
+			n++
+		}
+		return n
+	}
+	require.Equal(t, 1, count("2026-03-29T00:59:59Z", "2026-03-29T01:00:00Z"))
+	require.Equal(t, 0, count("2026-03-29T00:59:58Z", "2026-03-29T00:59:59Z"))
+	require.Equal(t, 1, count("2026-03-29T01:00:00Z", "2026-10-25T01:00:00Z"))
+}
+
 // A timetable by every, after and at.
 func TestOtherForms(t *testing.T) {
 	at := func(tt *Timetable, after string) string {
@@ -216,12 +230,54 @@ func TestOtherForms(t *testing.T) {
 	require.Equal(t, "2026-12-01T00:20:00Z", at(every, "2026-12-01T00:00:00Z"))
 	require.Equal(t, "never", at(every, "2026-12-01T00:20:00Z"))
 	after := table(t, "after: 90s, start: '2026-12-01T00:00:00Z'")
-	require.Equal(t, "2026-12-01T01:01:30Z", at(after, "2026-12-01T01:00:00.7Z"))
+	require.Equal(t, "2026-12-01T01:01:30Z", at(after, "2026-12-01T01:00:00Z"))
+	require.Equal(t, "2026-12-01T01:01:31Z", at(after, "2026-12-01T01:00:00.7Z"), "not before 90 s have passed")
+	require.Equal(t, "2026-12-01T00:00:00Z", at(after, "2026-11-01T00:00:00Z"), "it counts from there, and not from start")
+	require.Equal(t, "2026-12-01T00:00:00Z", at(after, "2026-11-30T23:58:30Z"))
+	require.Equal(t, "2026-12-01T00:00:01Z", at(after, "2026-11-30T23:58:31Z"))
 	second := instant(t, "2026-12-02T00:00:00Z")
 	list, err := Compile(&Schedule{At: []time.Time{second, second.AddDate(0, 0, -1)}, Start: second}) // which Check refuses
 	require.NoError(t, err)
 	require.Equal(t, "2026-12-02T00:00:00Z", at(list, "2026-11-02T00:00:00Z"))
 	require.Equal(t, "never", at(list, "2026-12-02T00:00:00Z"))
+}
+
+// Exceptions of any length leave the instants behind them, and a schedule without any is refused.
+func TestLongExceptions(t *testing.T) {
+	for _, c := range []struct{ fields, after, want string }{
+		{"every: 1s, except: ['* * * * SAT,SUN']", "2026-11-28T00:00:00Z", "2026-11-30T00:00:00Z"},
+		{"every: 1s, except: ['* * * 1-11 *']", "2026-01-01T00:00:00Z", "2026-12-01T00:00:00Z"},
+		{"every: 1s, except: ['* * * 1-11 *'], timezone: Europe/Berlin", "2026-01-01T00:00:00Z", "2026-11-30T23:00:00Z"},
+		{"every: 1h, except: ['* 0-3 * * *'], timezone: Europe/Berlin", "2026-03-28T23:30:00Z", "2026-03-29T02:00:00Z"}, // clocks jump meanwhile
+		{"every: 10s, except: ['* * * 1 *']", "2027-01-01T00:00:00Z", "2027-02-01T00:00:00Z"},
+		{"every: 1s, except: ['0-58 * * * *']", "2026-12-01T00:00:00Z", "2026-12-01T00:59:00Z"},
+		{"every: 7s, offset: 3s, except: ['* * 1-28,30,31 * *', '* * 29 1,3-12 *']", "2026-01-01T00:00:00Z", "2028-02-29T00:00:01Z"},
+		{"every: 25h, except: ['* 1-23 * * *', '1-59 0 * * *']", "1970-01-01T00:00:00Z", "1970-01-26T00:00:00Z"},
+	} {
+		f, ok := table(t, c.fields).Next(instant(t, c.after))
+		require.True(t, ok, c.fields)
+		require.Equal(t, c.want, f.At.Format(time.RFC3339), c.fields)
+	}
+	for _, fields := range []string{"every: 1s, except: ['* * * * *']", "every: 90s, except: ['*/3,1-59/3 * * * *']", "every: 24h, offset: 1h, except: ['0 1 * * *']"} {
+		set, err := Parse([]byte("schedules: [{id: s, workflow: {name: w}, " + fields + "}]"))
+		require.NoError(t, err)
+		problems := Check(set, time.Time{})
+		require.Len(t, problems, 1)
+		require.Equal(t, "nothing is left: it would never fire", problems[0].Message)
+	}
+}
+
+// A zone of one machine is refused, and one that a stored schedule has goes on.
+func TestZonesOfOneMachine(t *testing.T) {
+	for _, name := range []string{"localtime", "posixrules", "right/Europe/Berlin", "posix/UTC", "Right/UTC"} {
+		s := Schedule{ID: "s", Workflow: Workflow{Name: "w"}, Every: time.Hour, Timezone: name}
+		problems := s.Check()
+		require.Len(t, problems, 1)
+		require.Equal(t, "timezone: the zone "+name+" is another on each machine, or is not there: name one of the IANA database, such as Europe/Berlin (invalid_value)", problems[0].String())
+		_, inFiles := time.LoadLocation(name)
+		_, err := Compile(&s)
+		require.Equal(t, inFiles == nil, err == nil, name)
+	}
 }
 
 // The jitter depends on the schedule and the instant, and is less than its bound.

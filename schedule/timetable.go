@@ -62,7 +62,8 @@ type Compiler struct {
 }
 
 // Compile returns the timetable of a schedule; nil is an empty schedule. The error is an *Error with the problems of its times. Use
-// [Schedule.Check] to check its other fields too; [Timetable.Input] compiles the expressions of the input.
+// [Schedule.Check] to check its other fields too; [Timetable.Input] compiles the expressions of the input. Unlike Check, Compile takes
+// zones that are in the files of one machine alone, such as localtime, because schedules that were stored before Check refused them go on.
 func (c *Compiler) Compile(s *Schedule) (*Timetable, error) {
 	if s == nil {
 		s = &Schedule{}
@@ -70,7 +71,7 @@ func (c *Compiler) Compile(s *Schedule) (*Timetable, error) {
 	if c.zones == nil {
 		c.zones = map[string]*time.Location{}
 	}
-	k := checker{schedule: s, zones: c.zones}
+	k := checker{schedule: s, zones: c.zones, compiles: true}
 	t := k.checkTimes()
 	if err := errorOf(k.problems); err != nil {
 		return nil, err
@@ -86,9 +87,13 @@ func (t *Timetable) Schedule() Schedule { return t.schedule }
 
 // Next returns the first firing whose instant is later than after, and false if there is none. For a schedule with After,
 // pass the end of the previous run or, before the first, the instant at which the schedule was applied: the firing comes
-// After later, rounded up to a full second. Next takes some microseconds, and looks at most 40 years ahead.
+// After later, rounded up to a full second, and not before Start. Next takes some microseconds, also where exceptions leave a month out, and looks at most
+// 40 years ahead: it takes some milliseconds if it finds nothing there.
 func (t *Timetable) Next(after time.Time) (Firing, bool) {
 	from := after.Unix()
+	if t.schedule.After > 0 && after.Nanosecond() > 0 {
+		from++
+	}
 	for range maxLeft {
 		f, ok := t.nextOf(from, false)
 		if !ok || f.Left == "" {
@@ -99,8 +104,8 @@ func (t *Timetable) Next(after time.Time) (Firing, bool) {
 	return Firing{}, false
 }
 
-// maxLeft bounds the instants in a row that a schedule leaves out. Only those that clocks jump over or show twice, and
-// exceptions of a schedule by Every, come to more than one.
+// maxLeft bounds the instants in a row that a schedule leaves out because clocks show them twice: there are fewer within the
+// horizon. Exceptions are none of them, because each search passes over those.
 const maxLeft = 100_000
 
 // Between returns the instants that are later than after and not later than until, in order: those at which the schedule
@@ -135,7 +140,7 @@ func (t *Timetable) Changes(after, until time.Time) iter.Seq[ClockChange] {
 		if t.zone == nil {
 			return // of the zero value
 		}
-		for at := after.Unix() + 1; at <= until.Unix(); {
+		for at := after.Unix(); at <= until.Unix(); {
 			p := periodAt(at, t.zone)
 			if at = p.end; at > until.Unix() {
 				return
@@ -151,15 +156,16 @@ func (t *Timetable) Changes(after, until time.Time) iter.Seq[ClockChange] {
 // nextOf returns the first instant later than from, in seconds since 1970. all says that exceptions are returned too.
 func (t *Timetable) nextOf(from int64, all bool) (Firing, bool) {
 	s := &t.schedule
+	follows := from + int64((s.After+time.Second-1)/time.Second) // with After: Start bounds the instant, and not what it counts from
 	if !s.Start.IsZero() {
-		from = max(from, s.Start.Unix()-1)
+		from, follows = max(from, s.Start.Unix()-1), max(follows, s.Start.Unix())
 	}
 	var c candidate
 	switch {
 	case s.Every > 0:
-		c = t.nextEvery(from)
+		c = t.nextEvery(from, all)
 	case s.After > 0:
-		c = candidate{at: from + int64((s.After+time.Second-1)/time.Second), ok: true}
+		c = candidate{at: follows, ok: true}
 	case len(t.at) > 0:
 		if i, _ := slices.BinarySearch(t.at, from+1); i < len(t.at) {
 			c = candidate{at: t.at[i], ok: true}
@@ -222,18 +228,81 @@ func (c candidate) earlier(d candidate) candidate {
 }
 
 // nextEvery returns the first multiple after from. The exceptions, which are times on the clock, leave some out.
-func (t *Timetable) nextEvery(from int64) candidate {
-	step, offset := int64(t.schedule.Every/time.Second), int64(t.schedule.Offset/time.Second)
-	n := from - offset
-	at := offset + n - mod(n, step) + step
-	c := candidate{at: at, ok: true}
+func (t *Timetable) nextEvery(from int64, all bool) candidate {
+	at := t.multipleFrom(from + 1)
+	out := candidate{at: at, ok: true}
 	if len(t.except) > 0 {
-		w := wall(at + offsetOf(time.Unix(at, 0).In(t.zone)))
-		if slices.ContainsFunc(t.except, func(e *cron) bool { return e.fitsClock(w) }) {
-			c.left = LeftExcept
+		out.left = t.leftOf(wall(at + offsetOf(time.Unix(at, 0).In(t.zone))))
+	}
+	if all || out.left == "" {
+		return out
+	}
+	search := everySearch{t: t}
+	for end := at + horizon; at < end; {
+		if at, out.ok = search.nextOfPart(at); out.ok {
+			return candidate{at: at, ok: true}
 		}
 	}
-	return c
+	return candidate{}
+}
+
+// multipleFrom returns the first multiple of every, from at on.
+func (t *Timetable) multipleFrom(at int64) int64 {
+	step, offset := int64(t.schedule.Every/time.Second), int64(t.schedule.Offset/time.Second)
+	return at + mod(offset-at, step)
+}
+
+// An everySearch looks for a multiple of every that no exception has.
+type everySearch struct {
+	t      *Timetable
+	offset int64      // of the zone, at which
+	hits   dayMinutes // are the minutes of a day that have a multiple, on some days at least; the zero value was not computed
+}
+
+// nextOfPart returns the first multiple, from the multiple at on, that no exception has, and true, if it is on the same day and in the
+// same period of the zone; else the first multiple behind these. It goes from one minute to the next that has a multiple and no exception,
+// so that it looks at no more than there are such minutes.
+func (s *everySearch) nextOfPart(at int64) (int64, bool) {
+	p := periodAt(at, s.t.zone)
+	if s.offset != p.offset || s.hits == (dayMinutes{}) {
+		s.offset, s.hits = p.offset, s.t.minutesOfEvery(p.offset)
+	}
+	today := wall(at + p.offset).date()
+	free := freeOf(s.t.except, int(today.Month()), today.Day(), 1<<today.Weekday())
+	for hour := range free {
+		free[hour] &= s.hits[hour]
+	}
+	midnight := at - mod(at+p.offset, day)
+	end := min(p.end, midnight+day)
+	for at < end {
+		now := int(at-midnight) / minute
+		next, ok := free.nextMinute(now)
+		if ok && next == now {
+			return at, true
+		}
+		to := end
+		if ok {
+			to = min(end, midnight+int64(next)*minute)
+		}
+		at = s.t.multipleFrom(to)
+	}
+	return at, false
+}
+
+// minutesOfEvery returns the minutes of a day in which there is a multiple of every on some day at least, at an offset of the zone: the
+// multiples of all days are as far from midnight as the common divisor of every and a day allows.
+func (t *Timetable) minutesOfEvery(offset int64) (out dayMinutes) {
+	common, rest := int64(day), int64(t.schedule.Every/time.Second)
+	for rest > 0 {
+		common, rest = rest, common%rest
+	}
+	first := offset + int64(t.schedule.Offset/time.Second)
+	for n := range day / minute {
+		if mod(first-int64(n*minute), common) < minute {
+			out[n/60] |= 1 << (n % 60)
+		}
+	}
+	return out
 }
 
 // mod returns n modulo m, which is not negative.

@@ -5,12 +5,20 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strings"
 	"time"
 	_ "time/tzdata" // the zones of machines that have none; 450 KB of the binary
 )
 
 // zoneName is the form of the names of the IANA database.
 var zoneName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
+
+// isOfMachine reports whether a name is that of a zone which files of one machine may have beside the IANA database: localtime is the
+// zone of the machine, posixrules that of a distributor, and those below right count leap seconds.
+func isOfMachine(name string) bool {
+	name = strings.ToLower(name) // some file systems take any case
+	return name == "localtime" || name == "posixrules" || strings.HasPrefix(name, "posix/") || strings.HasPrefix(name, "right/")
+}
 
 // loadZone returns a zone of the IANA database; "" is UTC. Local is refused: it is another zone on another machine.
 func loadZone(name string) (*time.Location, error) {

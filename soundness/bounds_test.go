@@ -40,6 +40,15 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestTheWholeRunIsRead: a condition may read the variable run as a whole, which has instants.
+func TestTheWholeRunIsRead(t *testing.T) {
+	d, err := workflow.ParseYAML([]byte(`{name: whole, start: a, nodes: [{id: a}, {id: b}], transitions: [{from: a, to: b, condition: "'id' in run"}]}`))
+	require.NoError(t, err)
+	r, err := soundness.Check(d, soundness.Options{})
+	require.NoError(t, err)
+	require.Empty(t, r.Faults())
+}
+
 // TestLikeBranchesAreOne explores a fan-out of 30 alike: its states are as many as there are
 // numbers of branches that have arrived and failed, not as there are sets of them.
 func TestLikeBranchesAreOne(t *testing.T) {
@@ -238,7 +247,7 @@ func TestMisses(t *testing.T) {
 			found + `node "a": state.none.b: 1:11: no such key: none`,
 		},
 		{
-			"a pattern", "start: a\ninput: {schema: {properties: {k: {type: string, pattern: \"^[0-9]{3}-x$\"}}}}\nnodes: [{id: a, task: t}]",
+			"a pattern", "start: a\ninput: {schema: {required: [k], properties: {k: {type: string, pattern: \"^[0-9]{3}-x$\"}}}}\nnodes: [{id: a, task: t}]",
 			found + `input does not fit the schema: at "/k": it does not match the pattern "^[0-9]{3}-x$"`,
 		},
 		{
@@ -276,7 +285,7 @@ transitions: [{from: a, to: b, condition: result.aproved}]`,
 		},
 		{
 			"time", "start: a\nnodes: [{id: a, wait: {for: 1m}, output: {state.x: \"state.none.a\"}}]",
-			`no value was found with which what follows when time passes, or a group is closed, can be evaluated: node "a": state.none.a: 1:11: no such key: none`,
+			`no value was found with which what follows when time passes, or a group gets a branch or is closed, can be evaluated: node "a": state.none.a: 1:11: no such key: none`,
 		},
 		{
 			"a long one", "start: a\nnodes: [{id: a, output: {state.x: \"state.none" + strings.Repeat(" + 1", 90) + "\"}}]",
@@ -311,5 +320,105 @@ transitions:
 		require.NoError(t, err)
 		require.Contains(t, r.String(), want)
 		require.Empty(t, r.Faults())
+	}
+}
+
+// TestTimersThatOthersOvertake fire behind shorter ones that begin anew as they end, and the search looks at what they lead to.
+func TestTimersThatOthersOvertake(t *testing.T) {
+	const ticking = `
+start: begin
+nodes:
+  - {id: begin}
+  - {id: tick, wait: {for: 1m}}
+  - {id: deadline, wait: {for: 1h}, output: {state.over: "true"}}
+`
+	tests := map[string]struct {
+		definition string
+		want       []string
+	}{
+		"an end": {"name: a" + ticking + `  - {id: stop, end: complete}
+transitions: [{from: begin, to: tick}, {from: begin, to: deadline}, {from: tick, to: tick}, {from: deadline, to: stop}]
+`, nil},
+		"the timeout of the run": {`
+name: a
+start: tick
+timeout: 1h
+nodes: [{id: tick, wait: {for: 1m}}, {id: tock, wait: {for: 1m}}]
+transitions: [{from: tick, to: tock}, {from: tock, to: tick}]
+`, nil},
+		"behind a task that is polled": {`
+name: a
+start: begin
+nodes: [{id: begin}, {id: tick, wait: {for: 1m}}, {id: poll, task: t, timeout: 30s}, {id: deadline, wait: {for: 1h}}, {id: stop, end: complete}]
+transitions: [{from: begin, to: tick}, {from: begin, to: deadline}, {from: tick, to: poll}, {from: poll, to: tick}, {from: deadline, to: stop}]
+`, nil},
+		"nothing, as the run ends before": {`
+name: a
+start: begin
+nodes: [{id: begin}, {id: a, wait: {for: 1m}}, {id: b, wait: {for: 1m}}, {id: deadline, wait: {for: 1h}}, {id: meet, join: all}, {id: stop, end: complete}]
+transitions:
+  - {from: begin, to: a}
+  - {from: begin, to: deadline}
+  - {from: a, to: b}
+  - {from: b, to: stop}
+  - {from: b, to: meet, condition: "false", priority: -1}
+  - {from: deadline, to: meet}
+`, nil},
+		"a deadlock": {"name: a" + ticking + `  - {id: pick, task: t, timeout: 1h}
+  - {id: meet, join: all}
+transitions:
+  - {from: begin, to: tick}
+  - {from: begin, to: deadline}
+  - {from: tick, to: meet, condition: has(state.over)}
+  - {from: tick, to: tick, priority: 1}
+  - {from: deadline, to: pick}
+  - {from: pick, to: meet, condition: result.ok}
+`, []string{"deadlock at meet"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			d, err := workflow.ParseYAML([]byte(tt.definition))
+			require.NoError(t, err)
+			r, err := soundness.Check(d, soundness.Options{})
+			require.NoError(t, err)
+			require.True(t, r.Complete, "%v", r)
+			var found []string
+			for _, f := range r.Faults() {
+				found = append(found, f.Code+" at "+string(f.Node))
+				playScenario(t, f)
+			}
+			require.Equal(t, tt.want, found, "%v", r)
+		})
+	}
+}
+
+// TestSchemasOfLargeValues are told: neither lists of long lists nor many fields with such are made up.
+func TestSchemasOfLargeValues(t *testing.T) {
+	long := func(items string) string { return "{type: array, minItems: 100, items: " + items + "}" }
+	var fields []string
+	for i := range 101 {
+		fields = append(fields, fmt.Sprintf("f%d: %s", i, long("{type: integer}")))
+	}
+	for name, tt := range map[string]struct {
+		schema string
+		told   bool
+	}{
+		"a list of lists of lists": {long(long(long("{type: integer}"))), true},
+		"many lists":               {"{type: object, required: [f0], properties: {" + strings.Join(fields, ", ") + "}}", true},
+		"a list":                   {long("{type: object, properties: {a: {type: integer}, b: {type: string}}}"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := workflow.ParseYAML([]byte(`
+name: large
+start: a
+input: {schema: {type: object, required: [x], properties: {x: ` + tt.schema + `}}}
+nodes: [{id: a}]
+`))
+			require.NoError(t, err)
+			r, err := soundness.Check(d, soundness.Options{})
+			require.NoError(t, err)
+			require.Equal(t, tt.told, slices.Contains(r.Bounds, "a schema asks for values with more than 10000 others in them, which were not tried"), "%v", r)
+			require.Equal(t, !tt.told, r.Complete, "%v", r)
+		})
 	}
 }

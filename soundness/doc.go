@@ -2,9 +2,9 @@
 // planner play every run that it can within some bounds, and tells what no run should do.
 //
 // [Check] explores breadth first. A move is an input to a run: a task has completed or failed,
-// an event, a vote, a time-out. Results are made up from the expressions that read them: from the
-// values that conditions compare with and from neighbouring values, so that a comparison with a
-// literal is tried both true and false. The report lists conditions that no tried value made true.
+// an event, a vote, a time-out, another branch of an open group. Results are made up from the
+// expressions that read them: from the values that conditions compare with and from neighbouring
+// values, so that a comparison with a literal is tried both true and false. The report lists conditions that no tried value made true.
 // States that differ only in the order of like branches, in ids or in instants are one state.
 //
 // Each finding is therefore a run that can happen, if tasks answer so, and has the shortest such

@@ -59,7 +59,7 @@ func allowsValue(schema, x any) bool {
 	case string:
 		return allowsText(m, x)
 	case int64, float64:
-		return allowsNumber(m, x)
+		return allowsNumber(m, x) && isMultiple(floatOf(x), floatOf(m["multipleOf"]))
 	case []any:
 		return allowsLength(m, len(x), "minItems", "maxItems") && !slices.ContainsFunc(x, func(y any) bool { return !allowsValue(m["items"], y) })
 	case map[string]any:
@@ -69,6 +69,11 @@ func allowsValue(schema, x any) bool {
 }
 
 func isSame(a, b any) bool { return string(value.Encode(a)) == string(value.Encode(b)) }
+
+// isMultiple reports whether a number is a multiple of another, near enough for fractions that a float does not hold exactly.
+func isMultiple(x, of float64) bool {
+	return !(math.Abs(x/of-math.Round(x/of)) > 1e-9) // without another it is not a number, and holds
+}
 
 // isOfType reports whether a value is of a type of JSON Schema.
 func isOfType(name, x any) (ok bool) {

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -62,6 +63,9 @@ type explorer struct {
 	limited  bool                           // some run failed at the limit of tokens, and what comes behind that was not seen
 	cut      map[workflow.NodeID]*found     // the first run that failed at a limit since it went round through the node for ever
 	lowered  bool                           // the limit of tokens is that of the search, and the engine's is higher
+	rings    map[int]int                    // of each state that has an alarm, the state to which the earliest leads
+	rung     map[int]bool                   // states in which the later alarms have fired as well
+	over     bool                           // the search ended at a bound among later alarms
 	missed   *miss                          // why the moves of a step did not work, if an expression failed
 	refused  error                          // why the planner has refused the last one
 	told     map[string]bool                // misses that are told
@@ -108,7 +112,7 @@ func newExplorer(c *checker) (*explorer, error) {
 func emptyExplorer(c *checker, g *compiled.Graph) *explorer {
 	return &explorer{
 		check: c, graph: g, byForm: map[string]int{}, taken: map[workflow.TransitionID]bool{}, wasTrue: map[workflow.TransitionID]bool{}, ended: map[workflow.NodeID]bool{}, endedAt: map[workflow.NodeID]int{}, failed: map[string]*found{},
-		fired: map[string]bool{}, waited: map[string]int{}, leftover: map[string]int{}, told: map[string]bool{}, cut: map[workflow.NodeID]*found{},
+		fired: map[string]bool{}, waited: map[string]int{}, leftover: map[string]int{}, told: map[string]bool{}, cut: map[workflow.NodeID]*found{}, rings: map[int]int{}, rung: map[int]bool{},
 	}
 }
 
@@ -125,7 +129,7 @@ func (x *explorer) explore() {
 		x.tellNoInput()
 		return
 	}
-	for i := 0; i < len(x.states); i++ {
+	for i := 0; i < len(x.states) || x.ringOvertaken(); i++ {
 		// The bound is asked before a state is expanded, so that a search may go beyond it by
 		// the moves of one state.
 		if x.isOverBound() {
@@ -134,7 +138,7 @@ func (x *explorer) explore() {
 		x.expand(i)
 	}
 	// The last states were perhaps not expanded in full: what was not seen there proves nothing.
-	if x.check.isStopped() {
+	if x.over || x.check.isStopped() {
 		return
 	}
 	x.addUntrue()
@@ -213,6 +217,90 @@ func (x *explorer) expand(i int) {
 	}
 }
 
+// ringOvertaken lets later alarms fire in the states to which moves lead back behind their earliest alarm, and reports whether that
+// led to new states: there are timers that begin anew as they end. The forms of the states do not tell how long the later ones
+// still have, and the earliest would overtake them for ever.
+func (x *explorer) ringOvertaken() (more bool) {
+	known, circles := len(x.states), x.numberCircles()
+	for at := range known {
+		if to, rings := x.rings[at]; !rings || x.rung[at] || circles[to] != circles[at] {
+			continue
+		}
+		if x.over = x.isOverBound(); x.over {
+			return false
+		}
+		x.rung[at] = true
+		f := x.states[at]
+		late := []time.Time{f.state.Due}
+		for _, it := range f.state.DueBy(f.now.Add(timeout.MaxWait)) {
+			late = append(late, it.At)
+		}
+		slices.SortFunc(late, time.Time.Compare)
+		for _, due := range slices.Compact(late) {
+			if due.After(f.state.Alarm()) {
+				x.tryMove(at, f, move{message: state.AlarmFired{At: due.UnixMilli()}})
+			}
+		}
+	}
+	return len(x.states) > known
+}
+
+// numberCircles numbers the states so that those have the same number from each of which moves lead to the others: Kosaraju, as
+// in Sharir, A strong-connectivity algorithm and its applications in data flow analysis, 1981.
+func (x *explorer) numberCircles() []int {
+	n := len(x.states)
+	back := make([][]int, n)
+	for at, f := range x.states {
+		for _, to := range f.leads {
+			back[to] = append(back[to], at)
+		}
+	}
+	numbers, next := make([]int, n), 0
+	for _, root := range slices.Backward(x.listFinished()) {
+		if numbers[root] != 0 {
+			continue
+		}
+		next++
+		numbers[root] = next
+		for work := []int{root}; len(work) > 0; {
+			at := work[len(work)-1]
+			work = work[:len(work)-1]
+			for _, from := range back[at] {
+				if numbers[from] == 0 {
+					numbers[from] = next
+					work = append(work, from)
+				}
+			}
+		}
+	}
+	return numbers
+}
+
+// listFinished lists the states depth first, each behind those to which its moves lead, but for circles.
+func (x *explorer) listFinished() (out []int) {
+	seen, taken := make([]bool, len(x.states)), make([]int, len(x.states)) // taken counts the moves of a state that were followed
+	for root := range x.states {
+		if seen[root] {
+			continue
+		}
+		seen[root] = true
+		for work := []int{root}; len(work) > 0; {
+			at := work[len(work)-1]
+			if taken[at] == len(x.states[at].leads) {
+				out, work = append(out, at), work[:len(work)-1]
+				continue
+			}
+			to := x.states[at].leads[taken[at]]
+			taken[at]++
+			if !seen[to] {
+				seen[to] = true
+				work = append(work, to)
+			}
+		}
+	}
+	return out
+}
+
 // tryStep makes the moves of the first list in which one works, and reports whether one did. If
 // none does, the right value was not found, in this message or in an earlier one.
 //
@@ -260,7 +348,8 @@ func (x *explorer) tryMove(i int, f *found, m move) bool {
 	now := f.now
 	// An alarm is the only move that takes time. All others happen at the instant of the state
 	// before them, which keeps instants out of the question whether two states are alike.
-	if alarm, ok := m.message.(state.AlarmFired); ok {
+	alarm, isAlarm := m.message.(state.AlarmFired)
+	if isAlarm {
 		now = time.UnixMilli(alarm.At).UTC()
 	}
 	plan, routes, err := planning.Explain(f.state, m.message, now)
@@ -305,6 +394,9 @@ func (x *explorer) tryMove(i int, f *found, m move) bool {
 		}
 	}
 	at := x.keepState(i, next)
+	if _, known := x.rings[i]; isAlarm && !known { // the earliest is tried first
+		x.rings[i] = at
+	}
 	for _, r := range routes {
 		if _, known := x.endedAt[r.Node]; !known {
 			x.endedAt[r.Node] = at

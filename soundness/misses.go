@@ -91,7 +91,7 @@ func (x *explorer) tellNoInput() {
 // tellNoValue adds the bound that no value was found for a move at a node, or, without one, for what happens of itself.
 func (x *explorer) tellNoValue(node workflow.NodeID) {
 	if node == "" {
-		x.tellMiss("no value was found with which what follows when time passes, or a group is closed, can be evaluated", "", nil)
+		x.tellMiss("no value was found with which what follows when time passes, or a group gets a branch or is closed, can be evaluated", "", nil)
 		return
 	}
 	var reads func(reading) bool

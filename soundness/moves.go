@@ -12,7 +12,7 @@ import (
 // A move is what a run is told.
 //
 // Everything that comes from outside of the planner is a move, and nothing else: tasks and
-// children that end, signals, votes, time, and the end of an open group. Operators do not come
+// children that end, signals, votes, time, and what open groups are told. Operators do not come
 // in, since a run should be sound without them.
 type move struct {
 	message state.Message
@@ -45,18 +45,55 @@ func (x *explorer) movesFrom(f *found) (out [][][]move) {
 		out = append(out, x.tokenMoves(s, t)...)
 	}
 	// Time passes by the earliest alarm only. Waiting less changes nothing, and waiting longer
-	// is what the next state does.
+	// is what the next state does, or ringOvertaken where moves lead back to this one.
 	if at := s.Alarm(); !at.IsZero() {
 		out = append(out, oneMove(move{message: state.AlarmFired{At: at.UnixMilli()}}))
 	}
-	// An open group waits for somebody to close it. Adding a branch is no move, for there would
-	// be no end of them.
+	// An open group waits for somebody to close it, and may get branches until then.
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
-		if g := s.Group(id); g.Open && g.Phase == workflow.Gathering && g.Name != "" {
-			out = append(out, oneMove(move{message: state.CloseGroup{Group: g.Name, Origin: g.Origin}}))
+		g := s.Group(id)
+		if !g.Open || g.Closed || g.Phase != workflow.Gathering || g.Name == "" {
+			continue
+		}
+		out = append(out, oneMove(move{message: state.CloseGroup{Group: g.Name, Origin: g.Origin}}))
+		if mayGrow(s, g) {
+			out = append(out, x.branchMoves(s, g))
 		}
 	}
 	return out
+}
+
+// mayGrow reports whether a branch is added to an open group. There would be no end of them: a group gets one, or as many as the
+// strategy of its join needs. A group that has two gets another only once these are resolved, since fan-outs of several branches are
+// tried anyway.
+func mayGrow(s *state.State, g *state.Group) bool {
+	quorum := 0
+	if spec := s.Graph.Groups[g.Name]; spec != nil && spec.Sync != nil {
+		quorum = spec.Sync.Strategy.Quorum()
+	}
+	if g.Total >= max(2, quorum) && g.UnresolvedBranches() > 0 {
+		return false
+	}
+	return len(g.Added) == 0 || g.Total < quorum
+}
+
+// maxKnown bounds the elements of a group that are tried for a further branch.
+const maxKnown = 2
+
+// branchMoves returns the ways to add a branch to a group: with elements that the group has, and those that are made up. A branch of a
+// transition without foreach has no element.
+func (x *explorer) branchMoves(s *state.State, g *state.Group) [][]move {
+	items := []any{nil}
+	if s.Graph.Transition(g.Spawns[0].Transition).Foreach != nil {
+		first, second := x.check.values.elements()
+		known := s.BranchItems(g.ID)
+		items = distinct(append(slices.Clone(known[:min(len(known), maxKnown)]), first, second))
+	}
+	var moves []move
+	for _, item := range items {
+		moves = append(moves, move{message: state.AddBranch{Group: g.Name, Origin: g.Origin, Item: item}})
+	}
+	return [][]move{moves}
 }
 
 // placeText tells tokens apart that may go on differently.

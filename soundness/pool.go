@@ -164,37 +164,34 @@ func normalNumber(f float64) any {
 // branches that differ and branches that do not, since the list of one takes the first alone.
 // Elements that are read as a whole, as item > 3, are values and not objects.
 func (v *values) elements() (first, second any) {
-	fields := map[string][]any{}
+	fields := map[string]*slot{}
 	for i := range v.uses {
 		if v.check.isStopped() {
 			break
 		}
 		u := &v.uses[i]
 		for _, ref := range u.refs() {
-			isItem := ref[0] == "item" || v.isElementName(ref[0])
-			if isItem && len(ref) > 1 {
-				fields[ref[1]] = append(fields[ref[1]], v.poolOf(u, ref)...)
-			} else if isItem {
-				fields[""] = append(fields[""], v.poolOf(u, ref)...)
+			if ref[0] == "item" || v.isElementName(ref[0]) {
+				addToSlot(fields, ref[1:], v.poolOf(u, ref), false)
 			}
 		}
 	}
 	// The pool is taken round: a field with one value has it in both elements. A field whose
 	// value is absent is left out of the object, which is how has() is tried.
+	slots := sortedSlots(fields)
 	pick := func(k int) any {
-		if whole := distinct(fields[""]); len(fields) == 1 && len(whole) > 0 {
-			return whole[k%len(whole)]
-		}
-		m := map[string]any{}
-		for name, pool := range fields {
-			if pool = distinct(pool); name != "" {
-				if x := pool[k%len(pool)]; x != (absent{}) {
-					m[name] = x
-				}
+		m := any(map[string]any{})
+		for _, s := range slots {
+			pool := distinct(s.pool)
+			switch {
+			case len(s.path) > 0:
+				m = withPath(m, s.path, pool[k%len(pool)])
+			case len(slots) == 1:
+				return pool[k%len(pool)]
 			}
 		}
 		// Nothing looks at elements: two numbers that differ do.
-		if len(m) == 0 {
+		if object, _ := m.(map[string]any); len(object) == 0 {
 			return int64(k + 1)
 		}
 		return m

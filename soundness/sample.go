@@ -47,13 +47,31 @@ func (v *values) schemaPool(schema any) []any {
 	return distinct(append(slices.Clone(examples), slices.DeleteFunc(pool, func(x any) bool { return !allowsValue(m, x) })...))
 }
 
-// typePool is schemaPool without examples.
-func (v *values) typePool(m map[string]any) []any {
-	switch m["type"] {
+// typePool is schemaPool without examples. It joins the values of several types, null last: the first value is the sample, and any other
+// tells more.
+func (v *values) typePool(m map[string]any) (pool []any) {
+	types, several := m["type"].([]any)
+	if !several {
+		return v.poolOfType(m, m["type"])
+	}
+	for _, name := range types {
+		if name != "null" {
+			pool = append(pool, v.poolOfType(m, name)...)
+		}
+	}
+	if slices.Contains(types, any("null")) {
+		pool = append(pool, nil)
+	}
+	return distinct(pool)
+}
+
+// poolOfType returns values of one type that a schema allows.
+func (v *values) poolOfType(m map[string]any, name any) []any {
+	switch name {
 	case "boolean":
 		return []any{true, false}
 	case "integer", "number":
-		return numberPool(m)
+		return numberPool(m, name)
 	case "string":
 		least := leastOf(m, "minLength")
 		format, _ := m["format"].(string)
@@ -62,18 +80,22 @@ func (v *values) typePool(m map[string]any) []any {
 		}
 		return []any{strings.Repeat("a", least)}
 	case "array":
-		items := v.sampleOf(m["items"])
-		if items == nil {
+		items, ok := v.sampleOf(m["items"])
+		if !ok {
 			items = int64(1)
 		}
 		least := leastOf(m, "minItems")
+		if least > 1 && least*sizeOf(items) > maxSample {
+			v.tellTooLarge()
+			return nil
+		}
 		whole := slices.Repeat([]any{items}, max(least, 1))
 		if least == 0 {
 			return []any{whole, []any{}}
 		}
 		return []any{whole}
 	case "object":
-		return []any{v.sampleOf(m)}
+		return []any{v.objectOf(m)}
 	case "null":
 		return []any{nil}
 	}
@@ -95,12 +117,36 @@ func leastOf(m map[string]any, keyword string) int {
 	return int(min(max(n, 0), maxLeast))
 }
 
-// numberPool returns two values on the edges of what a schema of numbers allows, or one if there is no other. Without bounds they are
-// 1 and 0.
+// maxSample bounds the values in one that is made up: lists in lists may each be as long as maxLeast.
+const maxSample = 10_000
+
+// tellTooLarge notes that a value was not made up.
+func (v *values) tellTooLarge() {
+	v.check.addBound("a schema asks for values with more than %d others in them, which were not tried", maxSample)
+}
+
+// sizeOf returns how many values there are in a value, with itself.
+func sizeOf(x any) int {
+	n := 1
+	switch x := x.(type) {
+	case []any:
+		for _, y := range x {
+			n += sizeOf(y)
+		}
+	case map[string]any:
+		for _, y := range x {
+			n += sizeOf(y)
+		}
+	}
+	return n
+}
+
+// numberPool returns two values of a type on the edges of what a schema of numbers allows, or one if there is no other. Without bounds
+// they are 1 and 0.
 //
 // It tries each bound, what is one or a quarter inside of it, and the middle between two, and takes what all bounds let through: where an
 // exclusive bound is near the opposite one, only the middle may be left.
-func numberPool(m map[string]any) []any {
+func numberPool(m map[string]any, name any) []any {
 	var low, high []any
 	for _, keyword := range []string{"minimum", "exclusiveMinimum"} {
 		low = append(low, insideOf(m, keyword, 1)...)
@@ -108,7 +154,7 @@ func numberPool(m map[string]any) []any {
 	for _, keyword := range []string{"maximum", "exclusiveMaximum"} {
 		high = append(high, insideOf(m, keyword, -1)...)
 	}
-	allows := func(x any) bool { return allowsNumber(m, x) }
+	allows := func(x any) bool { return isOfType(name, x) && allowsNumber(m, x) }
 	var out []any
 	if i := slices.IndexFunc(low, allows); i >= 0 {
 		out = append(out, low[i])
@@ -142,12 +188,9 @@ func insideOf(m map[string]any, keyword string, inward float64) (out []any) {
 	return out
 }
 
-// allowsNumber reports whether a number is within the bounds of a schema, and an integer if it must be.
+// allowsNumber reports whether a number is within the bounds of a schema.
 func allowsNumber(m map[string]any, x any) bool {
 	f := floatOf(x)
-	if _, whole := x.(int64); !whole && m["type"] == "integer" {
-		return false
-	}
 	for keyword, holds := range map[string]func(bound float64) bool{
 		"minimum": func(bound float64) bool { return f >= bound }, "exclusiveMinimum": func(bound float64) bool { return f > bound },
 		"maximum": func(bound float64) bool { return f <= bound }, "exclusiveMaximum": func(bound float64) bool { return f < bound },
@@ -170,34 +213,48 @@ func floatOf(x any) float64 {
 	return math.NaN()
 }
 
-// sampleOf returns a value that a schema allows, with all its properties; nil without one.
+// sampleOf returns a value that a schema allows; false without one.
 //
-// It is the base into which the values that matter are put: required fields must be there for
-// the schema to let it through, and optional ones do no harm. A property without a known
-// schema is left out. The properties of an example of the whole take the place of others.
-func (v *values) sampleOf(schema any) any {
+// It is the base into which the values that matter are put.
+func (v *values) sampleOf(schema any) (any, bool) {
 	m, ok := schema.(map[string]any)
 	if !ok {
-		return nil
+		return nil, false
 	}
-	properties, isObject := m["properties"].(map[string]any)
+	_, isObject := m["properties"].(map[string]any)
 	if m["type"] == "object" || m["type"] == nil && isObject {
-		out := map[string]any{}
-		for _, name := range slices.Sorted(maps.Keys(properties)) {
-			if x := v.sampleOf(properties[name]); x != nil {
-				out[name] = x
-			}
-		}
-		for _, x := range v.examplesOf(m) {
-			if example, ok := x.(map[string]any); ok {
-				maps.Copy(out, example)
-				break
-			}
-		}
-		return out
+		return v.objectOf(m), true
 	}
 	if pool := v.schemaPool(schema); len(pool) > 0 {
-		return pool[0]
+		return pool[0], true
 	}
-	return nil
+	return nil, false
+}
+
+// objectOf returns an object with the properties that a schema lists.
+//
+// Required fields must be there for the schema to let the object through. Optional ones do no harm, unless their own schema refuses
+// what was made up for them, as one with a pattern does: they are left out. So is a property without a known schema. The properties
+// of an example of the whole take the place of others.
+func (v *values) objectOf(m map[string]any) map[string]any {
+	properties, _ := m["properties"].(map[string]any)
+	required, _ := m["required"].([]any)
+	out, within := map[string]any{}, 0
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		x, ok := v.sampleOf(properties[name])
+		if within += sizeOf(x) - 1; within > maxSample {
+			v.tellTooLarge()
+			break
+		}
+		if ok && (slices.Contains(required, any(name)) || allowsValue(properties[name], x)) {
+			out[name] = x
+		}
+	}
+	for _, x := range v.examplesOf(m) {
+		if example, ok := x.(map[string]any); ok {
+			maps.Copy(out, example)
+			break
+		}
+	}
+	return out
 }

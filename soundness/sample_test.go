@@ -50,6 +50,47 @@ transitions:
 	}
 }
 
+// TestSamplesOfUnreadFields: a field that no expression reads has a value of one of its types, or is left out where it may be and the value
+// would not do.
+func TestSamplesOfUnreadFields(t *testing.T) {
+	tests := []struct {
+		properties string
+		found      bool
+	}{
+		{`a: {type: [string, "null"]}`, true},
+		{`a: {type: ["null", string], minLength: 3}`, true},
+		{`a: {type: "null"}`, true},
+		{`a: {type: [integer, boolean], exclusiveMinimum: 0.5}`, true},
+		{`a: {type: [integer, "null"], exclusiveMinimum: 0.5, exclusiveMaximum: 1.5}`, true},
+		{`a: {type: [object, "null"], required: [c], properties: {c: {type: [array, string], minItems: 2}}}`, true},
+		{`a: {type: integer}, b: {type: string, pattern: "^[0-9]+$"}`, true},
+		{`a: {type: integer}, b: {type: [string, "null"], pattern: "^[0-9]+$"}`, true},
+		{`a: {type: integer}, b: {type: string, maxLength: 0}`, true},
+		{`a: {type: integer}, b: {type: integer, minimum: 6, multipleOf: 5}`, true},
+		{`a: {type: number, multipleOf: 0.01}`, true},
+		{`a: {type: integer}, b: {type: object, required: [c], properties: {c: {type: string, pattern: "^[0-9]+$"}}}`, true},
+		{`a: {type: integer}, b: {type: array, minItems: 1, items: {type: string, pattern: "^[0-9]+$"}}`, true},
+		{`a: {type: string, pattern: "^[0-9]+$"}`, false},
+	}
+	for _, tt := range tests {
+		for _, output := range []string{"input.other", "has(input.b) ? input.b : 1"} {
+			d, err := workflow.ParseYAML([]byte(`
+name: unread
+start: s
+input: {schema: {type: object, required: [a], properties: {` + tt.properties + `}}}
+nodes: [{id: s, output: {output.x: "` + output + `"}}, {id: l}, {id: r}]
+transitions:
+  - {from: s, to: l, condition: "input.n > 3"}
+  - {from: s, to: r, priority: 1}
+`))
+			require.NoError(t, err)
+			r, err := soundness.Check(d, soundness.Options{})
+			require.NoError(t, err)
+			require.Equal(t, tt.found, r.Complete && r.States > 0, "%s: %s: %v", tt.properties, output, r)
+		}
+	}
+}
+
 // TestFormats makes up instants where the schema asks for them.
 func TestFormats(t *testing.T) {
 	d, err := workflow.ParseYAML([]byte(`

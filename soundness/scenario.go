@@ -176,7 +176,9 @@ func (s *script) addMove(before, after *found) {
 	case state.Ballot:
 		s.events = append(s.events, fmt.Sprintf("  - {at: %v, vote: {%s, by: %s, approved: %t}}", s.now, voteTarget(before.state, m.Token, after.by.node), m.By, m.Approved))
 	case state.CloseGroup:
-		s.events = append(s.events, fmt.Sprintf("  - {at: %v, closeGroup: {group: %s}}", s.now, quoted(m.Group)))
+		s.events = append(s.events, fmt.Sprintf("  - {at: %v, closeGroup: {%s}}", s.now, groupTarget(before.state, m.Group, m.Origin)))
+	case state.AddBranch:
+		s.events = append(s.events, fmt.Sprintf("  - {at: %v, addBranch: {%s, item: %s}}", s.now, groupTarget(before.state, m.Group, m.Origin), jsonText(m.Item)))
 	case state.ChildEnded:
 		if m.Failure != nil {
 			s.answer(m.Token, failureText(m.Failure.Code))
@@ -198,6 +200,17 @@ func voteTarget(st *state.State, id workflow.TokenID, node workflow.NodeID) stri
 	for _, other := range st.LiveTokens() {
 		if t := st.Token(other); other != id && t.Node == node && t.Status == workflow.WaitingForApproval {
 			return fmt.Sprintf("%s, token: %d", text, id)
+		}
+	}
+	return text
+}
+
+// groupTarget says what group an event is about: that of the name, or, where several gather, that which a token began.
+func groupTarget(st *state.State, name string, origin workflow.TokenID) string {
+	text := "group: " + quoted(name)
+	for id := workflow.GroupID(1); id < st.NextGroup; id++ {
+		if g := st.Group(id); g.Name == name && g.Phase == workflow.Gathering && g.Origin != origin {
+			return fmt.Sprintf("%s, origin: %d", text, origin)
 		}
 	}
 	return text

@@ -77,15 +77,11 @@ func (c *checker) checkType(n *compiled.Node, t workflow.TransitionID, field str
 	if last == nil || !y.alwaysFails(p.Source(), condition) {
 		return
 	}
+	line, _, _ := strings.Cut(last.Error(), "\n")
 	c.addFinding(Finding{
 		Code: ExpressionType, Node: n.ID, Transition: t, source: p.Source(),
-		Message: fmt.Sprintf("%s: %s does not fit the schemas: %s", field, p.Source(), firstLine(last.Error())),
+		Message: fmt.Sprintf("%s: %s does not fit the schemas: %s", field, p.Source(), line),
 	})
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
 }
 
 // forbids reports whether a schema says that a field is never there: a value that has it is refused.

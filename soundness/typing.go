@@ -17,6 +17,10 @@ type typing struct {
 	refs     [][]string     // of the expression
 	samples  []expr.Map     // the variables to try, which have each combination of types; none if there are too many
 	made     int            // values for samples
+
+	varied  bool       // schemas have objects that may lack a listed field, or have another
+	varying bool       // such objects are drawn as well
+	others  []expr.Map // samples with them, drawn when they are needed
 }
 
 // The bounds of the work for an expression. The check claims nothing of an expression beyond them.
@@ -41,6 +45,10 @@ func (y *typing) drawSamples() []expr.Map {
 		}
 		var next []expr.Map
 		for _, v := range out {
+			// It may be missing in an object that another reference has as a whole.
+			if y.varying {
+				next = append(next, v)
+			}
 			for _, x := range pool {
 				set := maps.Clone(v)
 				set[ref[0]] = withPath(v[ref[0]], path, x)
@@ -103,9 +111,9 @@ func (y *typing) typeOf(m map[string]any, name any) (out []any) {
 	case "boolean":
 		return []any{true, false}
 	case "integer":
-		return numberPool(m)
+		return numberPool(m, name)
 	case "number":
-		out = numberPool(m)
+		out = numberPool(m, name)
 		for _, x := range out {
 			out = append(out, floatOf(x)+0.25, floatOf(x)-0.25)
 		}
@@ -148,26 +156,80 @@ func (y *typing) objectsOf(m map[string]any) (out []any) {
 		}
 		out = append(out, object)
 	}
+	return append(out, y.variantsOf(m, out)...)
+}
+
+// variantsOf returns objects with the required fields alone, and objects with a field that a schema does not list. Before they are asked
+// for, it returns none, and notes that there are some.
+func (y *typing) variantsOf(m map[string]any, full []any) (out []any) {
+	required, _ := m["required"].([]any)
+	fewer := func(name string, _ any) bool { return !slices.Contains(required, any(name)) }
+	for _, x := range full {
+		object := maps.Clone(x.(map[string]any))
+		if maps.DeleteFunc(object, fewer); len(object) < len(x.(map[string]any)) {
+			out = append(out, object)
+		}
+	}
+	open := m["additionalProperties"] != false
+	y.varied = y.varied || open || len(out) > 0
+	if !y.varying {
+		return nil
+	}
+	if open {
+		for _, x := range y.typesOf(m["additionalProperties"]) {
+			object := maps.Clone(full[0].(map[string]any))
+			object[unlisted] = x
+			out = append(out, object)
+		}
+	}
+	y.made += len(out) * (len(required) + 1)
 	return out
 }
 
-// failureOf evaluates an expression with each sample, and returns its last error if it fails with all because of their types.
+// unlisted is a field that schemas do not list.
+const unlisted = "~"
+
+// failureOf evaluates an expression with each sample, and returns its last error if it fails with all because of their types, and with
+// objects that have other fields too.
 func (y *typing) failureOf(p *expr.Program, condition bool) (last *expr.Error) {
 	for _, v := range y.samples {
 		if y.check.isStopped() {
 			return nil // a sample that was not tried might acquit it
 		}
-		var err error
-		if condition {
-			_, err = p.EvalBool(v)
-		} else {
-			_, err = p.Eval(v)
-		}
+		err := tryExpression(p, v, condition)
 		if err == nil || !errors.As(err, &last) || last.Code != expr.CodeExpression || !y.isOfTypes(last.Message) {
 			return nil
 		}
 	}
+	if last == nil || y.varied && y.worksOtherwise(p, condition) {
+		return nil
+	}
 	return last
+}
+
+// worksOtherwise reports whether an expression works with objects that lack fields which may be missing, or have one that the schema does
+// not list: a macro over {} does nothing. How else it fails with them tells nothing of types.
+func (y *typing) worksOtherwise(p *expr.Program, condition bool) bool {
+	if y.others == nil {
+		y.varying, y.made = true, 0
+		y.others = y.drawSamples()
+	}
+	for _, v := range y.others {
+		if y.check.isStopped() || tryExpression(p, v, condition) == nil {
+			return true
+		}
+	}
+	return y.others == nil // there are too many to try
+}
+
+// tryExpression evaluates an expression, as a condition or for its value.
+func tryExpression(p *expr.Program, v expr.Map, condition bool) (err error) {
+	if condition {
+		_, err = p.EvalBool(v)
+	} else {
+		_, err = p.Eval(v)
+	}
+	return err
 }
 
 // isOfTypes reports whether an error tells of types, and not of a value: an operation that these types do not have, or a field that a

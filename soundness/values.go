@@ -434,7 +434,8 @@ func (v *values) assignments(name string, schema any, pathOf func(*use, []string
 		}
 	}
 	dropCopies(matters, rest)
-	slots, base := sortedSlots(matters), v.sampleOf(schema)
+	slots := sortedSlots(matters)
+	base, _ := v.sampleOf(schema)
 	for i := range slots {
 		pool := slices.Concat(slots[i].pool, v.schemaPool(schemaAt(schema, slots[i].path)))
 		if x, ok := valueAt(base, slots[i].path); ok { // of an example of the whole
@@ -446,7 +447,7 @@ func (v *values) assignments(name string, schema any, pathOf func(*use, []string
 	for _, d := range []any{int64(1), "a", true, []any{}, map[string]any{}} {
 		filled := base
 		for _, s := range sortedSlots(rest) {
-			if !hasPath(filled, s.path) {
+			if !hasPath(filled, s.path) && allowsValue(schemaAt(schema, s.path), d) {
 				filled = withPath(filled, s.path, d)
 			}
 		}

@@ -39,8 +39,8 @@ type BackupInfo struct {
 const stepPages = 128 << 10 / index.PageSize
 
 // Backup makes a copy of the directory as it is at one moment, between two commits, in a new directory: into must not exist, or be an empty one, or
-// it fails with ErrNotEmpty; it may not lie below this one. Commits and flushes go on meanwhile; only a run that is flushed for the second time waits
-// for its file, and commits wait if there are thousands of those. From blobs, which may be nil, the backup copies those that the copy refers to; the
+// it fails with ErrNotEmpty; it may not lie below this one. Commits and flushes go on meanwhile; only the file of a run that is flushed for the second
+// time is written when the backup has ended. From blobs, which may be nil, the backup copies those that the copy refers to; the
 // caller keeps them from being deleted. Backups are made one at a time. A backup that fails, or ends early because ctx does or with ErrClosed, leaves
 // nothing under the name; a crash leaves a folder beside it with the name and .partial- in it, which Open refuses: it holds a file UNFINISHED until
 // everything else is there and durable. The next backup takes nothing over from that folder.
@@ -273,36 +273,32 @@ type damagedRow struct {
 //
 // Files are made durable all at once, behind the last one, where the system can do that: nothing says yet that they are there.
 func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building string) error {
+	disk, err := os.Open(building) // before the files are written, so that it learns of each error of the disk: see flushBatch
+	if err != nil {
+		return err
+	}
+	defer func() { _ = disk.Close() }() // it is only read
 	if err := os.Mkdir(filepath.Join(building, runsDir), 0o700); err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancelCause(ctx)
+	within, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	c := &fileCopier{backup: b, building: building, rows: make(chan *index.Row), stop: stop}
 	for range copiers {
 		c.ended.Go(c.copyRows)
 	}
-	err := c.handRows(ctx, copied)
+	err = c.handRows(within, copied)
 	close(c.rows)
 	c.ended.Wait()
-	if err == nil {
-		err = late.Cause(ctx)
+	if err = cmp.Or(err, late.Cause(ctx)); ctx.Err() == nil {
+		err = cmp.Or(context.Cause(within), err) // the first one of a file
 	}
 	slices.SortStableFunc(c.damaged, func(x, y damagedRow) int { return cmp.Compare(x.num, y.num) })
 	for _, d := range c.damaged {
 		b.info.Damaged = append(b.info.Damaged, d.err)
 	}
 	if err == nil && canSyncAll {
-		err = syncBelow(building)
-	}
-	return err
-}
-
-// syncBelow makes everything in a folder durable.
-func syncBelow(folder string) error {
-	dir, err := os.Open(folder)
-	if err == nil {
-		err = errors.Join(syncAll(dir), dir.Close())
+		err = syncAll(disk)
 	}
 	return err
 }
@@ -443,8 +439,10 @@ func copyBlob(ctx context.Context, from, to blob.Store, hash string) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = to.Put(ctx, r)
-	_ = r.Close() // it was only read
+	got, _, err := to.Put(ctx, r)
+	if _ = r.Close(); err == nil && got != hash { // it was only read
+		err = fmt.Errorf("copy the blob %s: the copy is %s", hash, got)
+	}
 	return err
 }
 
@@ -464,13 +462,12 @@ func (b *backup) sumBytes(building string) error {
 
 // Rebuild makes a new directory at into, whole and durable or not at all. The caller's fill writes the content into to, which lies at path until it
 // is complete. Rebuild fails with ErrNotEmpty if into is anything but a missing or an empty directory, or lies in the directory that is inspected.
-//
 // A repair never changes what is damaged: it makes a directory of what is left, beside it, and the old one stays for whoever wants to look again.
 func (in *Inspection) Rebuild(into string, fill func(to *Dir, path string) error) error {
 	if err := in.dir.CheckOutside(into); err != nil {
 		return err
 	}
-	return newDirectory(nil, into, func(path string) error {
+	err := newDirectory(nil, into, func(path string) error {
 		to, err := Open(path, Options{building: true, Codec: in.dir.options.Codec})
 		if err != nil {
 			return err
@@ -481,6 +478,7 @@ func (in *Inspection) Rebuild(into string, fill func(to *Dir, path string) error
 		}
 		return errors.Join(err, to.Close())
 	})
+	return typedError(err)
 }
 
 // keepSecret gives the new directory the secret of the inspected one, if that can be read, so that the keys of tasks which executors hold stay valid.

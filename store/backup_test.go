@@ -173,7 +173,7 @@ func TestBackupsOfABusyDirectory(t *testing.T) {
 }
 
 // While files are held, a run is flushed once more, and the next time when they
-// are let go. Commits go on.
+// are let go, for which nobody waits. Commits go on.
 func TestFilingWhileFilesAreKept(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
@@ -187,25 +187,60 @@ func TestFilingWhileFilesAreKept(t *testing.T) {
 	require.NotEqual(t, first, second)
 	require.FileExists(t, d.pathOf(first))
 	o.do(state.Heartbeat{Token: 1})
-	done := make(chan error, 1)
-	o.run.Flush(o.state.TakeChanges(), nil, func(err error) { done <- err })
-	d.flusher.mu.Lock()
-	for len(d.flusher.postponed) == 0 && d.flusher.runs["r1"] != nil {
-		d.flusher.changed.Wait()
-	}
-	d.flusher.mu.Unlock()
-	require.Len(t, d.flusher.postponed, 1)
+	require.NoError(t, o.file())
 	o.do(state.Heartbeat{Token: 1}) // commits go on
+	require.NoError(t, o.file(), "and so do flushes")
+	o.do(state.Heartbeat{Token: 1})
+	_, files, _ := d.Backlogs()
+	require.Zero(t, files.Waiting)
 	require.Equal(t, second, o.headFile())
+	require.Equal(t, 3, logged(t, d))
 	d.flusher.releaseFiles(func(name, by string) {
 		require.Equal(t, []string{first, second}, []string{name, by})
 		require.NoError(t, d.dropRunFile(name, by))
 	})
-	require.NoError(t, <-done)
+	d.flusher.waitForRun("r1", false)
 	require.Equal(t, first, o.headFile())
 	require.NoFileExists(t, d.pathOf(second))
 	require.Equal(t, 1, logged(t, d))
 	require.Equal(t, o.state.AllRows(), load(t, d, "r1").state.AllRows())
+}
+
+// A run whose flush is postponed is loaded, and purged, without waiting for the end of the backup; what was postponed is forgotten.
+func TestAPostponedFlushHoldsNobodyUp(t *testing.T) {
+	d := open(t, t.TempDir())
+	begin := func(id workflow.RunID) *owner {
+		o := start(t, d, id)
+		o.do(state.Start{}, startRun(nil), createToken(1, "start"))
+		require.NoError(t, o.file())
+		return o
+	}
+	loaded, purged := begin("loaded"), begin("purged")
+	d.flusher.holdFiles()
+	for _, o := range []*owner{loaded, purged} {
+		o.do(state.Heartbeat{Token: 1})
+		require.NoError(t, o.file())
+	}
+	loaded.do(state.Heartbeat{Token: 1})
+	purged.do(state.TaskCompleted{Token: 1, Attempt: 1}, endRun())
+	file := purged.headFile()
+	for _, o := range []*owner{loaded, purged} {
+		require.NoError(t, o.file())
+		require.NoError(t, o.run.Close())
+	}
+	has, err := d.HasRun("loaded")
+	require.NoError(t, err)
+	require.True(t, has)
+	again := load(t, d, "loaded")
+	require.Len(t, again.run.unflushed, 1)
+	require.NoError(t, d.Purge("purged", ""))
+	d.flusher.releaseFiles(d.removeReleased)
+	require.Empty(t, d.flusher.runs, "what the log has is not filed twice")
+	require.NoFileExists(t, d.pathOf(file))
+	again.do(state.Heartbeat{Token: 1})
+	require.NoError(t, again.file())
+	again.same(d)
+	require.Zero(t, logged(t, d))
 }
 
 func (o *owner) headFile() string {
@@ -250,6 +285,46 @@ func TestBackupFails(t *testing.T) {
 	require.NoError(t, d.Close())
 	_, err = d.Backup(t.Context(), into, files)
 	require.ErrorIs(t, err, ErrClosed)
+}
+
+// A backup with a link in it is not restored without what is behind the link.
+func TestRestoreOfABackupWithALink(t *testing.T) {
+	d, files := furnished(t, t.TempDir())
+	from := filepath.Join(t.TempDir(), "backup")
+	_, err := d.Backup(t.Context(), from, files)
+	require.NoError(t, err)
+	elsewhere := filepath.Join(t.TempDir(), "blobs")
+	require.NoError(t, os.Rename(filepath.Join(from, blobsDir), elsewhere))
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(from, blobsDir)))
+	into := filepath.Join(t.TempDir(), "into")
+	_, err = RestoreBackup(t.Context(), from, into, nil)
+	require.ErrorContains(t, err, "blobs is a symbolic link")
+	require.NoDirExists(t, into)
+	require.NoError(t, os.Remove(filepath.Join(from, blobsDir)))
+	require.NoError(t, os.Rename(elsewhere, filepath.Join(from, blobsDir)))
+	info, err := RestoreBackup(t.Context(), from, into, nil)
+	require.NoError(t, err)
+	require.Positive(t, info.Blobs)
+}
+
+// A backup touches no other name than its own, and that of the folder in which it is made.
+func TestBackupLeavesItsNeighbours(t *testing.T) {
+	d, files := furnished(t, t.TempDir())
+	beside := t.TempDir()
+	for name, text := range map[string]string{"empty": "", "full": "mine"} {
+		into := filepath.Join(beside, name)
+		require.NoError(t, os.Mkdir(into, 0o700))
+		require.NoError(t, os.Mkdir(into+".tmp", 0o700))
+		if text != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(into+".tmp", "file"), []byte(text), 0o600))
+		}
+		_, err := d.Backup(t.Context(), into, files)
+		require.NoError(t, err)
+		require.DirExists(t, into+".tmp")
+		again, err := Open(into, Options{})
+		require.NoError(t, err)
+		require.NoError(t, again.Close())
+	}
 }
 
 // A folder in which a backup was never finished is refused, stays as it is, and

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,7 +13,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
@@ -46,7 +46,11 @@ type manifest struct {
 	Remote bool           `json:"remote,omitempty"` // pawl.db says how much of its log it has
 }
 
-const manifestFormat = "pawl base 1"
+const (
+	manifestName   = "pawl base " // before the number of the format
+	manifestFormat = manifestName + "1"
+	manifestBegin  = `{"format":"` + manifestName
+)
 
 type manifestFile struct {
 	Name string `json:"name"` // below the directory
@@ -70,7 +74,7 @@ const hashPrefix = "sha256:"
 
 // makeBase makes a base, while commits go on, and returns the hash of its manifest.
 //
-// Only one copy of the directory is made at a time, be it a base or a backup: both hold files, which flushes wait for. pawl.db is copied first, to a
+// Only one copy of the directory is made at a time, be it a base or a backup: both hold files, whose next flushes come behind them. pawl.db is copied first, to a
 // file of its own in tmp/, and everything else as that copy names it. So the base is of the moment at which the copy was complete, although commits
 // and flushes have gone on.
 func (b *baseBuilder) makeBase(ctx context.Context) (hash string, err error) {
@@ -159,20 +163,29 @@ func (b *baseBuilder) putIndex(ctx context.Context, at string) error {
 func (b *baseBuilder) putBytes(ctx context.Context, data []byte) (string, error) {
 	sum := pace.Sum256(data)
 	hash := hashPrefix + hex.EncodeToString(sum[:])
-	has, err := hasBlob(ctx, b.to, hash)
+	has, err := hasBlob(ctx, b.to, hash, int64(len(data)))
 	if err == nil && !has {
 		_, _, err = b.to.Put(ctx, bytes.NewReader(data))
 	}
 	return hash, err
 }
 
-// A damaged blob counts as missing, and so is put again.
-func hasBlob(ctx context.Context, s blob.Store, hash string) (bool, error) {
-	_, err := s.Stat(ctx, hash)
-	if errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) {
+// hasBlob reports whether a Store has a blob of so many bytes. A damaged one counts as missing, and so is put again: where a Store does not say so itself,
+// the size tells of one that was cut short.
+func hasBlob(ctx context.Context, s blob.Store, hash string, size int64) (bool, error) {
+	info, err := s.Stat(ctx, hash)
+	if isLost(err) {
 		return false, nil
 	}
-	return err == nil, err
+	return err == nil && (info.Size == size || size == anySize), err
+}
+
+// anySize is the size of a blob if it is not known.
+const anySize = -1
+
+// isLost reports whether an error is of a blob that is missing or damaged.
+func isLost(err error) bool {
+	return errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged)
 }
 
 // putFiles puts the files that a copy of the index names. Files that differ from the index are left out.
@@ -185,7 +198,7 @@ func (b *baseBuilder) putFiles(ctx context.Context, copied *sqlite.Conn) error {
 			return nil
 		}
 		f := manifestFile{row.File, hashPrefix + hex.EncodeToString(row.FileHash)}
-		has, err := hasBlob(ctx, b.to, f.Hash)
+		has, err := hasBlob(ctx, b.to, f.Hash, row.FileSize)
 		if err == nil && !has {
 			err = b.putFile(ctx, &row, f.Hash)
 		}
@@ -227,7 +240,7 @@ func (b *baseBuilder) putBlobs(ctx context.Context, copied *sqlite.Conn) error {
 		}
 		last = hash
 		err := copyMissing(ctx, b.from, b.to, hash)
-		if errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) {
+		if isLost(err) {
 			b.manifest.Broken = append(b.manifest.Broken, err.Error())
 			return nil
 		}
@@ -236,28 +249,57 @@ func (b *baseBuilder) putBlobs(ctx context.Context, copied *sqlite.Conn) error {
 	})
 }
 
-// copyMissing copies a blob unless it is there.
+// copyMissing copies a blob unless it is there. If the two differ in their sizes, and the original is the one that is damaged, the copy stays.
 func copyMissing(ctx context.Context, from, to blob.Store, hash string) error {
-	has, err := hasBlob(ctx, to, hash)
-	if err == nil && !has {
-		err = copyBlob(ctx, from, to, hash)
+	info, err := from.Stat(ctx, hash)
+	if err != nil {
+		info.Size = anySize
+	}
+	has, err := hasBlob(ctx, to, hash, info.Size)
+	if err != nil || has {
+		return err
+	}
+	if err = copyBlob(ctx, from, to, hash); isLost(err) {
+		if has, failed := hasBlob(ctx, to, hash, anySize); has || failed != nil {
+			return failed
+		}
 	}
 	return err
 }
 
 // readManifest reads the manifest of a base.
 //
-// A manifest whose format is another one is not guessed at.
+// A manifest whose format is another one is not guessed at: ErrVersion if its number is higher, else errNoManifest, which is ErrCorrupt.
 func readManifest(ctx context.Context, from blob.Store, hash string) (*manifest, error) {
 	data, err := readBlob(ctx, from, hash)
 	if err != nil {
 		return nil, fmt.Errorf("the base %s: %w", hash, err)
 	}
-	m := &manifest{}
-	if err := json.Unmarshal(data, m); err != nil || m.Format != manifestFormat {
-		return nil, fmt.Errorf("the base %s has no manifest that this program knows: %q: %w", hash, m.Format, errors.Join(err, ErrCorrupt))
+	m, is := &manifest{}, errNoManifest
+	if err = json.Unmarshal(data, m); err == nil && m.Format == manifestFormat {
+		return m, nil
 	}
-	return m, nil
+	if number, _ := strconv.Atoi(strings.TrimPrefix(m.Format, manifestName)); number > 1 {
+		is = ErrVersion
+	}
+	return nil, fmt.Errorf("the base %s has no manifest that this program knows: %q: %w", hash, m.Format, errors.Join(err, is))
+}
+
+var errNoManifest = fmt.Errorf("%w: it only begins as a manifest", ErrCorrupt)
+
+// isManifest reports whether a blob begins as the manifest of a base does, of any version.
+func isManifest(ctx context.Context, from blob.Store, hash string) (bool, error) {
+	r, err := from.Open(ctx, hash)
+	if err != nil {
+		return false, err
+	}
+	begin := make([]byte, len(manifestBegin))
+	_, err = io.ReadFull(r, begin)
+	_ = r.Close() // it was only read
+	if isShort(err) {
+		err = nil
+	}
+	return string(begin) == manifestBegin, err
 }
 
 func readBlob(ctx context.Context, from blob.Store, hash string) ([]byte, error) {
@@ -282,7 +324,7 @@ func readSecretOf(ctx context.Context, from blob.Store, base string) (secret []b
 		return nil, err
 	}
 	var data []byte
-	err = errNoSecret
+	err = index.ErrNoSecret
 	for i, hash := range m.Index[:min(len(m.Index), maxSought)] {
 		chunk, missing := readBlob(ctx, from, hash)
 		if missing != nil {
@@ -290,35 +332,25 @@ func readSecretOf(ctx context.Context, from blob.Store, base string) (secret []b
 		}
 		data = append(data, chunk...)
 		if n := i + 1; n&i == 0 || n == len(m.Index) { // a power of two
-			if secret, err = findSecret(data); err == nil {
+			if secret, err = index.FindSecret(data); err == nil {
 				return secret, nil
 			}
 		}
 	}
+	if !sqlite.IsDatabase(data) {
+		return nil, fmt.Errorf("the base %s: %w: it has no pawl.db", base, errNoManifest)
+	}
 	return nil, &CorruptError{File: base, What: "the secret in its pawl.db cannot be read", Err: err}
 }
 
-var errNoSecret = errors.New("there is none")
-
-// findSecret returns the secret in the first pages of a pawl.db.
-func findSecret(data []byte) (secret []byte, err error) {
-	image := slices.Clone(data)
-	if len(image) < index.PageSize {
-		return nil, errNoSecret
+// compareSecret fails with ErrOtherLog if a base is of another directory than the one with a secret. A directory that was restored has the secret
+// of its original.
+func compareSecret(ctx context.Context, from blob.Store, base string, secret []byte) error {
+	found, err := readSecretOf(ctx, from, base)
+	if err == nil && !bytes.Equal(found, secret) {
+		err = fmt.Errorf("%w: its bases are neither of this one, nor of one that this was restored from: give each directory a copy of its own, or a log of its own", ErrOtherLog)
 	}
-	image[18], image[19] = 1, 1                                               // not with a write-ahead log, which a database in memory cannot have
-	binary.BigEndian.PutUint32(image[28:], uint32(len(image)/index.PageSize)) //nolint:gosec // at most maxSought chunks
-	db, err := sqlite.Open(sqlite.Memory, `PRAGMA trusted_schema=OFF`)
-	if err != nil {
-		return nil, err
-	}
-	if err = db.Deserialize(image); err == nil {
-		secret, err = index.ReadSecret(db)
-	}
-	if err == nil && secret == nil {
-		err = errNoSecret
-	}
-	return secret, errors.Join(err, db.Close())
+	return err
 }
 
 // A builtBase is a base that is complete.
@@ -339,7 +371,6 @@ func (f *follower) isBaseDue() bool {
 // Changes that the base has as well are passed over when it is restored, by their numbers. stale is taken back at the beginning: changes that are
 // lost from now on need another base, for this one may have been copied before them.
 func (f *follower) startBase(ctx context.Context) {
-	f.mending = f.mending || f.stale
 	f.busy, f.stale, f.since, f.begun = true, false, 0, time.Now()
 	f.building.Go(func() {
 		ctx, stop := context.WithCancelCause(ctx)
@@ -351,7 +382,7 @@ func (f *follower) startBase(ctx context.Context) {
 			case <-ctx.Done():
 			}
 		}()
-		_ = f.retry(ctx, func(ctx context.Context) error { // whoever ended it knows why
+		_ = f.retry(ctx, &f.baseErr, func(ctx context.Context) error { // whoever ended it knows why
 			defer f.o.HoldBlobs()()
 			b := baseBuilder{dir: f.dir, from: f.o.Blobs, to: f.o.Bases}
 			hash, err := b.makeBase(ctx)
@@ -370,16 +401,17 @@ func (f *follower) startBase(ctx context.Context) {
 func (f *follower) keepBase(ctx context.Context, b builtBase) error {
 	e := &logEntry{kind: entryBase, at: b.at, epoch: f.dir.epoch, number: b.number, base: b.hash}
 	err := f.appendEntry(ctx, e, func(r *FollowReport) {
-		r.Base = b.at
-		if r.At.Before(b.at) {
-			r.At = b.at
+		r.Base, f.based = b.at, !f.stale
+		r.raiseAt(b.at)
+		if f.based {
+			r.raiseAt(f.shipped)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	f.size, f.mending = b.size, false
-	if err := f.dropOld(ctx, time.Now().Add(-f.o.Keep)); err != nil { // the next one tries again
+	f.size = b.size
+	if err := f.dropOld(ctx, time.Now().Add(-f.o.Keep), 1); err != nil { // the next one tries again
 		f.dir.options.Logger.Warn("the log and the bases of a copy of the directory are not trimmed yet", "error", err)
 	}
 	return nil
@@ -429,11 +461,7 @@ func (r *remote) retryBase(ctx context.Context, d *Dir) {
 			return
 		}
 		d.options.Logger.Warn("the log of the directory has no new base yet", "directory", d.path, "error", err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !waitOut(ctx, pause) {
 			return
 		}
 	}
@@ -445,7 +473,7 @@ func (r *remote) retryBase(ctx context.Context, d *Dir) {
 // place. Entries that come while the base is made so need no further thought. A crash before the entry of the base leaves blobs which the log does not name.
 //
 // A log that is full may refuse the entry of the base, behind which it could drop most of what it
-// has: then everything that is older than the last base in it is dropped first.
+// has: then everything that is older than the last base in it is dropped first. Otherwise it keeps what the last two bases need, of whichever lives.
 func (r *remote) keepBase(ctx context.Context, d *Dir) error {
 	err := d.updateLocally(func(db *sqlite.Conn) error { return index.KeepLogPlace(db, r.place) }) // the copy must say where it stands
 	if err != nil {
@@ -459,32 +487,46 @@ func (r *remote) keepBase(ctx context.Context, d *Dir) error {
 	}
 	d.hook.Hit("remote.base")
 	entry := &logEntry{kind: entryBase, at: b.manifest.At, epoch: d.epoch, base: hash, number: int64(r.place.Generation)} //nolint:gosec // it counts
-	f := follower{dir: d, o: FollowOptions{Log: r.o.Log, Bases: r.o.Bases}}
 	if err := d.announceBase(hash); err != nil {
 		return err
 	}
 	err = d.noteBase(entry)
-	if errors.Is(err, ErrNoSpace) { // all that is older than the last base goes
-		if err = f.dropOld(ctx, time.Now()); err == nil {
+	if errors.Is(err, ErrNoSpace) {
+		if err = r.makeRoom(ctx); err == nil {
 			err = d.noteBase(entry)
 		}
+	}
+	if errors.Is(err, ErrFenced) && !r.place.Based {
+		err = errors.Join(err, r.dropFirst(ctx, hash))
 	}
 	if err != nil {
 		return err
 	}
 	r.size.Store(b.size)
 	r.mu.Lock()
-	before := r.report.Base
 	r.report.Base = b.manifest.At
 	r.mu.Unlock()
-	since := time.Now().Add(-r.o.Keep)
-	if last := before.Truncate(time.Millisecond).Add(time.Millisecond); since.After(last) { // of the one before it, as the log has it
-		since = last
-	}
-	if err := f.dropOld(ctx, since); err != nil && ctx.Err() == nil { // the next one tries again
+	f := follower{dir: d, o: FollowOptions{Log: r.o.Log, Bases: r.o.Bases}, ours: &r.ours}
+	if err := f.dropOld(ctx, time.Now().Add(-r.o.Keep), 2); err != nil && ctx.Err() == nil { // the next one tries again
 		d.options.Logger.Warn("the log of the directory and its bases are not trimmed yet", "directory", d.path, "error", err)
 	}
 	return nil
+}
+
+// dropFirst deletes the manifest of a first base if the log does not name it: another opening has taken the log before. The store would have
+// a base of a directory that nobody has, for which the owner of the log would delete nothing there: see [follower.checkUnused].
+//
+// An answer of the log that was lost may have been that it has the entry, so the log is read; it gets no further entry of this directory.
+func (r *remote) dropFirst(ctx context.Context, hash string) error {
+	named := false
+	err := readLog(ctx, r.o.Log, Position{}, func(_ Position, e *logEntry) error {
+		named = named || e.base == hash || e.kind == entryDamaged
+		return nil
+	})
+	if err == nil && !named {
+		_, err = r.o.Bases.Delete(ctx, hash, time.Now().Add(unusedFor)) // whatever the clock of the store says
+	}
+	return err
 }
 
 // announceBase notes in pawl.db which base the log is about to get, if it is the first: should the directory not come to
@@ -508,15 +550,26 @@ func firstOf(hash string) [sha256.Size]byte { return sha256.Sum256([]byte(hash))
 // It takes the lock as a reader does, so that no transaction is under way, and its entry comes
 // between two of theirs. The first base is what makes the log that of this directory.
 func (d *Dir) noteBase(e *logEntry) error {
+	return d.noteEntry(e, func() {
+		d.hook.Hit("remote.based")
+		d.remote.place.Based = true
+	})
+}
+
+// noteEntry appends an entry that is of no transaction. noted is called when the log has it, before that is noted in pawl.db.
+func (d *Dir) noteEntry(e *logEntry, noted func()) error {
 	return d.readIndex(func(db *sqlite.Conn) error {
+		if err := d.syncBefore(); err != nil { // before the log has the entry
+			return err
+		}
 		err := d.remote.appendEntry(e)
 		if no := (*refusal)(nil); errors.As(err, &no) && !errors.Is(err, ErrFenced) {
 			return no.err
 		}
 		if err == nil {
-			d.hook.Hit("remote.based")
-			d.remote.place.Based = true
+			noted()
 			err = index.KeepLogPlace(db, d.remote.place)
+			d.log.unsynced = d.log.file != nil
 		}
 		if err != nil {
 			err = d.failForGood(err)

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -48,10 +50,11 @@ func (r *Run) writeRefs(db *sqlite.Conn) error {
 
 // Refers reports whether a run or a kept outcome refers to a blob.
 //
-// A collection of blobs asks it for each blob, and deletes those that nothing refers to.
-func (d *Dir) Refers(hash string) (bool, error) {
+// A collection of blobs asks it for each blob, and deletes those that nothing refers to. ctx bounds how long it waits for the commit of a log
+// that does not answer.
+func (d *Dir) Refers(ctx context.Context, hash string) (bool, error) {
 	var found bool
-	err := d.readIndex(func(db *sqlite.Conn) (err error) {
+	err := d.readIndexUntil(ctx, func(db *sqlite.Conn) (err error) {
 		found, err = db.One(getRef, func(*sqlite.Row) error { return nil }, hash)
 		return err
 	})

@@ -24,7 +24,7 @@ const (
 	longLog = 12_000
 	// staleLog is how many it has if there is content among them that was deleted since.
 	staleLog = 4000
-	// scarceLog is how many it has on a disk that is full: see disk.go.
+	// scarceLog is how many it has on a disk that was full, and has little room: see disk.go.
 	scarceLog = 8
 	// maxLogs times as many it has before commits wait for the preparation too.
 	maxLogs = 3
@@ -34,7 +34,7 @@ const (
 //
 // After something was deleted for good, such as by a purge, the log should not keep it for long.
 func (d *Dir) longLog() int {
-	if d.reserveGiven.Load() {
+	if d.shortLog.Load() {
 		return scarceLog
 	}
 	if d.stale {
@@ -159,6 +159,7 @@ func (d *Dir) makeCheckpoint(sums *logSums) {
 	d.measureIndex()
 	if err == nil {
 		d.stale = d.stale && d.redo.recycling // it could not be emptied then
+		d.restoreReserve()                    // room may have come from elsewhere
 		return
 	}
 	err = fmt.Errorf("checkpoint: %w", err)
@@ -226,7 +227,7 @@ const (
 	reserveFrom  = 256 << 10           // bytes that a log has before it gets zeros
 	reserveRest  = 64 << 10            // bytes of zeros that are left when it gets more
 	reserveStep  = 512 << 10           // bytes of zeros that it gets at once
-	reserveLeave = 32 << 20            // bytes that the disk must have left for that
+	reserveLeave = 32 << 20            // bytes that the disk must have left for that, and for a long log after it was full
 )
 
 // syncCommitsHere begins to sync commits with a call of our own.

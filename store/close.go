@@ -53,6 +53,7 @@ func (d *Dir) tidyAtClose() {
 			d.options.Logger.Warn(message, "file", d.pathOf(indexFile), "error", err)
 		}
 	}
+	warn("files of runs that were purged are left behind", d.removeLeft())
 	warn("unused definitions are not deleted yet", d.collectDefinitions(true))
 	warn("free pages are not given back, and may hold what was purged", d.clearAtClose())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -251,4 +252,16 @@ func TestCloseAnswersCommits(t *testing.T) {
 	}
 	require.NoError(t, d.Close())
 	wg.Wait()
+}
+
+// The values that the first commit of a run keeps count among its bytes, by which a transaction is bounded.
+func TestKeptValuesCountAmongTheBytesOfACommit(t *testing.T) {
+	bytes := func(d *Dir, id workflow.RunID, kept ...Kept) int {
+		o := start(t, d, id)
+		require.NoError(t, o.run.KeepAtStart(kept...))
+		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		return o.run.request.bytes
+	}
+	d := open(t, t.TempDir())
+	require.Equal(t, len(`"`)+1000+len(`"`), bytes(d, "keeps", Kept{"key", strings.Repeat("x", 1000), at(0)})-bytes(d, "plain"))
 }

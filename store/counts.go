@@ -170,7 +170,7 @@ func (d *Dir) Backlogs() (commits, files, redo Backlog) {
 	f := &d.flusher
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	commits, files = Backlog{d.committer.waiting.Load(), maxQueue}, Backlog{int64(len(f.queue) + len(f.postponed)), maxBacklog}
+	commits, files = Backlog{d.committer.waiting.Load(), maxQueue}, Backlog{int64(len(f.queue)), maxBacklog}
 	return commits, files, Backlog{d.redo.used.Load(), d.redo.most.Load()}
 }
 

@@ -158,7 +158,7 @@ func TestAnOutcomeThatIsReplaced(t *testing.T) {
 	}
 	first, second := refer("first"), refer("second")
 	for hash, want := range map[string]bool{first: false, second: true} {
-		refers, err := d.Refers(hash)
+		refers, err := d.Refers(t.Context(), hash)
 		require.NoError(t, err)
 		require.Equal(t, want, refers)
 	}

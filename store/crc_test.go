@@ -121,13 +121,13 @@ func TestChangedRowsAreNotTold(t *testing.T) {
 	}
 	for a, err := range d.Approvals(t.Context(), ApprovalFilter{}) {
 		require.NoError(t, err)
-		require.Equal(t, Approval{Run: a.Run, Workflow: a.Workflow, Token: a.Token, Node: a.Node, Trouble: a.Trouble}, a)
-		require.Contains(t, a.Trouble, "an approval in the index is damaged")
+		require.Equal(t, Approval{Run: a.Run, Workflow: a.Workflow, Token: a.Token, Node: a.Node, Damage: a.Damage}, a)
+		require.ErrorContains(t, a.Damage, "an approval in the index is damaged")
 	}
 	for l, err := range d.DeadLetters(t.Context(), DeadLetterFilter{}) {
 		require.NoError(t, err)
-		require.Equal(t, DeadLetter{Run: l.Run, Workflow: l.Workflow, Token: l.Token, Node: l.Node, Trouble: l.Trouble}, l)
-		require.Contains(t, l.Trouble, "a dead letter in the index is damaged")
+		require.Equal(t, DeadLetter{Run: l.Run, Workflow: l.Workflow, Token: l.Token, Node: l.Node, Damage: l.Damage}, l)
+		require.ErrorContains(t, l.Damage, "a dead letter in the index is damaged")
 	}
 	info, err := d.Backup(t.Context(), filepath.Join(t.TempDir(), "backup"), files)
 	require.NoError(t, err)

@@ -1,11 +1,14 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -22,14 +25,17 @@ const unfinishedText = "This copy was never finished. Remove the folder, and mak
 //
 //  1. a folder beside into, whose first file says UNFINISHED: Open refuses it.
 //  2. build fills it: likewise.
-//  3. all names in it are synced, and then UNFINISHED is removed: a whole directory, under the name
-//     that it was built under.
+//  3. all names in it are synced, and then UNFINISHED is removed: a whole directory, under the name that it was built under.
 //  4. it is renamed to into, and that name is synced.
 //
-// An error before the renaming removes the folder. Nobody ever sees a part of a directory under the name.
+// An error removes the folder, also one after the renaming, which is taken back. Nobody ever sees a part of a directory under
+// the name.
 func newDirectory(hook *testhook.Hook, into string, build func(building string) error) error {
-	into = filepath.Clean(into)
 	if err := checkVacant(into); err != nil {
+		return err
+	}
+	into, err := filepath.Abs(into)
+	if err != nil {
 		return err
 	}
 	building, err := os.MkdirTemp(filepath.Dir(into), filepath.Base(into)+".partial-")
@@ -38,6 +44,9 @@ func newDirectory(hook *testhook.Hook, into string, build func(building string) 
 	}
 	hook.Hit("backup.folder")
 	if err = markUnfinished(building); err == nil {
+		err = checkReplaceable(into, building)
+	}
+	if err == nil {
 		hook.Hit("backup.unfinished")
 		err = build(building)
 	}
@@ -47,8 +56,7 @@ func newDirectory(hook *testhook.Hook, into string, build func(building string) 
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(building))
 	}
-	hook.Hit("backup.named")
-	return syncPath(filepath.Dir(into))
+	return nil
 }
 
 // markUnfinished marks an empty directory before anything else is in it.
@@ -59,8 +67,9 @@ func markUnfinished(building string) error {
 	return syncPath(building)
 }
 
-// nameDirectory gives a directory the name at which nothing is but perhaps an empty directory. The contents of its files
-// are durable already. Removing the empty directory that may be there fails if something came into it meanwhile.
+// nameDirectory gives a directory, durably, the name at which nothing is but perhaps an empty directory; or the directory keeps
+// its own. The contents of its files are durable already. Removing the empty directory that may be there fails if something came
+// into it meanwhile.
 func nameDirectory(hook *testhook.Hook, building, into string) error {
 	if err := syncDirs(building); err != nil {
 		return err
@@ -77,7 +86,14 @@ func nameDirectory(hook *testhook.Hook, building, into string) error {
 		return fmt.Errorf("%w: %w", ErrNotEmpty, err)
 	}
 	hook.Hit("backup.name")
-	return os.Rename(building, into)
+	if err := os.Rename(building, into); err != nil {
+		return err
+	}
+	hook.Hit("backup.named")
+	if err := syncPath(filepath.Dir(into)); err != nil {
+		return errors.Join(err, os.Rename(into, building))
+	}
+	return nil
 }
 
 // checkFinished refuses a directory that a crash kept from being finished: it may lack anything.
@@ -100,19 +116,35 @@ func checkVacant(path string) error {
 		return nil
 	case err != nil:
 		return err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("%w: %s is a link: name the directory itself", ErrNotEmpty, path)
 	case !info.IsDir():
 		return fmt.Errorf("%w: %s is not a directory", ErrNotEmpty, path)
 	}
-	entries, err := os.ReadDir(path)
-	if err == nil && len(entries) > 0 {
-		err = fmt.Errorf("%w: the directory %s is not empty", ErrNotEmpty, path)
+	switch entries, err := os.ReadDir(path); {
+	case err != nil:
+		return err
+	case len(entries) > 0:
+		return fmt.Errorf("%w: the directory %s is not empty", ErrNotEmpty, path)
 	}
-	return err
+	return nil
 }
 
-// syncDirs makes all names below a directory durable.
-//
-// The contents of the files were synced as they were written.
+// checkReplaceable checks that the empty directory which may be at a path can be replaced when the copy is whole. full is a
+// directory beside it that is not empty, to which nothing can be renamed: the system says so, unless it has a reason before that,
+// such as a mount point.
+func checkReplaceable(path, full string) error {
+	err := syscall.Rename(path, full) // os.Rename would not ask the system
+	switch {
+	case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, syscall.EBUSY):
+		return fmt.Errorf("%w: %s is a mount point: name a directory in it", ErrNotEmpty, path)
+	}
+	return &os.LinkError{Op: "rename", Old: path, New: full, Err: err}
+}
+
+// syncDirs makes all names below a directory durable: the contents of the files were synced as they were written.
 func syncDirs(root string) error {
 	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() {
@@ -128,10 +160,16 @@ func writeSynced(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
+	return fillSynced(f, bytes.NewReader(data))
+}
+
+// fillSynced writes what it reads into a new file, durably, and closes that.
+func fillSynced(to *os.File, from io.Reader) error {
+	_, err := io.Copy(to, from)
+	if err == nil {
+		err = to.Sync()
 	}
-	if closed := f.Close(); err == nil {
+	if closed := to.Close(); err == nil {
 		err = closed
 	}
 	return err
@@ -148,10 +186,8 @@ func syncPath(path string) error {
 	return err
 }
 
-// prepareFolders makes the folders and removes files that were being built.
-//
-// The files in tmp/ are of an earlier life: files of runs that were being built, copies of
-// pawl.db for a base, and files that only took room. The reserve stays, see disk.go.
+// prepareFolders makes the folders and removes files that were being built. The files in tmp/ are of an earlier life: files of runs that were being
+// built, copies of pawl.db for a base, and files that only took room. The reserve stays, see disk.go.
 func (d *Dir) prepareFolders() error {
 	if err := d.clearTmp(); err != nil {
 		return err
@@ -162,9 +198,7 @@ func (d *Dir) prepareFolders() error {
 	return d.syncDir(".")
 }
 
-// checkIndex checks pawl.db, or makes it.
-//
-// The checks come in this order: that a log is there which must be there; that pawl.db is of the last life, its pages and rows are sound where no hash says so,
+// checkIndex checks pawl.db, or makes it. The checks come in this order: that a log is there which must be there; that pawl.db is of the last life, its pages and rows are sound where no hash says so,
 // and the redo log that it names is there, and whole; that it has the hash that it was closed with; that the log would not change it then; and that it has as
 // many runs and records as it was closed with. Each presupposes the ones before it. None changes anything, so that a directory which is refused can be looked
 // at, or be put right, as it was found.
@@ -191,7 +225,7 @@ func (d *Dir) checkIndex() error {
 			return err
 		}
 	}
-	d.erase = was.state != stateClosed // what the last engine purged before it died
+	d.erase = was.isLeftOpen() // what the last engine purged before it died
 	d.eraseTail = d.erase
 	log, err := d.hasName(indexWAL)
 	if err == nil && log && was.epoch == 0 {
@@ -200,9 +234,7 @@ func (d *Dir) checkIndex() error {
 	return err
 }
 
-// createIndex makes pawl.db, whole or not at all, in a directory without runs.
-//
-// A crash before the renaming leaves pawl.db.new, which the next Open writes anew. A directory with runs or a log, and without pawl.db, has lost it: an empty
+// createIndex makes pawl.db, whole or not at all, in a directory without runs. A crash before the renaming leaves pawl.db.new, which the next Open writes anew. A directory with runs or a log, and without pawl.db, has lost it: an empty
 // one in its place would hide that.
 func (d *Dir) createIndex() error {
 	for _, name := range []string{runsDir, indexWAL, redoFile} {
@@ -240,7 +272,6 @@ func (d *Dir) createIndex() error {
 }
 
 // makeLogDurable makes the write-ahead log, if it is missing, and its name durable: SQLite does not tell if it could not.
-//
 // The first commit syncs the contents of the log, and not that it has a name: a loss of power could take the name, with all that was acknowledged. The check
 // that a log must be there would then refuse the directory, and rightly so.
 func (d *Dir) makeLogDurable() error {
@@ -253,9 +284,8 @@ func (d *Dir) makeLogDurable() error {
 	return err
 }
 
-// warnOfAccess logs a warning if users other than that of the process can change files of the directory, which an engine makes for its user alone.
-//
-// It only warns: whether others can do harm there is for the operator to judge.
+// warnOfAccess logs a warning if users other than that of the process can change files of the directory, which an engine makes for its user alone. It
+// only warns: whether others can do harm there is for the operator to judge.
 func (d *Dir) warnOfAccess() {
 	info, err := os.Stat(d.path)
 	if err != nil {

@@ -103,32 +103,33 @@ type Dir struct {
 
 	damaged bool // pawl.db was checked, and is
 	stale   bool // the log has content that was deleted
-	// reserveGiven: Open or a purge has given up the reserve of the disk
-	reserveGiven atomic.Bool
-	older        bool // while it is opened: the file pawl.db is of an older format
-	erase        bool // free pages have, or may have
-	eraseTail    bool // the tail of the log has what was deleted in this life
-	vacuums      bool // pawl.db gives free pages back; Open sets it
-	eraser       eraser
-	commits      atomic.Int64 // transactions of this life
-	counts       runCounts    // of the runs
-	tenants      tenantBytes
-	standing     standingRuns
-	unfiled      tally.Unfiled
-	unflushed    atomic.Int64                 // bytes of the records that handles have not flushed
-	sizes        tally.Sizes                  // are counted if there are metrics
-	copied       atomic.Pointer[FollowReport] // of the follower; nil without
-	tape         sqlite.Tape                  // of the transaction under way; the committer's
-	tapes        tapes                        // of those that whoever follows the directory has not got yet
-	outbox       *eventOutbox
-	remote       *remote       // nil if commits count when the directory has them
-	logAway      bool          // it has a log, which is not here
-	was          lockRecord    // while it is opened: what the last engine has left
-	found        []uint32      // while it is opened: the sums of the pages of pawl.db
-	mark         mark          // the last one; the committer's
-	sums         *os.File      // that holds it; nil if no marks are made
-	failed       chan struct{} // closed when dead is ErrFailed
-	fenced       atomic.Bool   // that is so because another engine has the directory; set before
+	// shortLog: the reserve of the disk was given up, by Open or a purge, and the disk has little room since
+	shortLog  atomic.Bool
+	older     bool // while it is opened: the file pawl.db is of an older format
+	erase     bool // free pages have, or may have
+	eraseTail bool // the tail of the log has what was deleted in this life
+	vacuums   bool // pawl.db gives free pages back; Open sets it
+	eraser    eraser
+	commits   atomic.Int64 // transactions of this life
+	counts    runCounts    // of the runs
+	tenants   tenantBytes
+	standing  standingRuns
+	unfiled   tally.Unfiled
+	unflushed atomic.Int64              // bytes of the records that handles have not flushed
+	sizes     tally.Sizes               // are counted if there are metrics
+	copied    atomic.Pointer[copyState] // of the follower; nil without
+	tape      sqlite.Tape               // of the transaction under way; the committer's
+	tapes     tapes                     // of those that whoever follows the directory has not got yet
+	outbox    *eventOutbox
+	remote    *remote       // nil if commits count when the directory has them
+	logAway   bool          // it has a log, which is not here
+	was       lockRecord    // while it is opened: what the last engine has left
+	found     []uint32      // while it is opened: the sums of the pages of pawl.db
+	mark      mark          // the last one; the committer's
+	sums      *os.File      // that holds it; nil if no marks are made
+	failed    chan struct{} // closed when dead is ErrFailed
+	syncing   sync.Mutex    // of syncLog, which takes mu within
+	fenced    atomic.Bool   // that is so because another engine has the directory; set before
 
 	definitions definitions
 	garbage     garbage

@@ -137,11 +137,22 @@ func (d *Dir) readSparse(name string) ([]byte, error) {
 	return data, nil
 }
 
+// createFile opens a new file for writing. It makes the folder tmp/ again, which somebody may have taken for litter.
+func (d *Dir) createFile(name string, flag int) (*os.File, error) {
+	flag |= os.O_WRONLY | os.O_CREATE | noFollow
+	f, err := d.root.OpenFile(name, flag, 0o600)
+	if errors.Is(err, fs.ErrNotExist) && path.Dir(name) == tmpDir {
+		_ = d.root.Mkdir(tmpDir, 0o700) // or another worker makes it
+		f, err = d.root.OpenFile(name, flag, 0o600)
+	}
+	return f, err
+}
+
 // writeFile writes a new file.
 //
 // A file that is to be synced with others is written without sync, and synced later.
 func (d *Dir) writeFile(name string, data []byte, sync bool) error {
-	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
+	f, err := d.createFile(name, os.O_TRUNC)
 	if err != nil {
 		return err
 	}
@@ -180,12 +191,31 @@ func (d *Dir) syncDir(name string) error {
 // syncLog makes the commits so far durable, if they are not synced one by one. Files
 // that they do not name any more may be removed only then.
 //
-// At PowerLoss each commit has synced it.
+// At PowerLoss each commit has synced it. One sync follows the other: the system tells of an error once, and a second sync, which
+// would not learn of it, finds the directory failed.
 func (d *Dir) syncLog() error {
 	if d.options.Durability != ProcessCrash {
 		return nil
 	}
-	return d.syncFile(indexWAL)
+	d.syncing.Lock()
+	defer d.syncing.Unlock()
+	if err := d.Err(); err != nil {
+		return err
+	}
+	f, err := d.openRegular(indexWAL)
+	if err != nil {
+		return err
+	}
+	if err = d.hook.Stage(string(syncing)); err == nil {
+		err = f.Sync()
+	}
+	_ = f.Close() // it was only read
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		err = d.failForGood(syncFailed(d.pathOf(indexWAL), err))
+	}
+	return err
 }
 
 // checkHeader checks that data starts like one of our databases.
@@ -356,16 +386,25 @@ func (d *Dir) makeReserve() {
 	}
 }
 
-// restoreReserve makes the reserve again that a purge of an engine was given, once purges have given back so much. Until then the log stays short.
+// restoreReserve makes the reserve again that a purge of an engine was given, once so much was given back. Until the disk has much
+// more room than that the log stays short: a long one would take what purges give back. The lock is held.
 func (d *Dir) restoreReserve() {
-	if !d.reserveGiven.Load() || d.options.scarce {
+	if !d.shortLog.Load() || d.options.scarce {
 		return
 	}
-	d.mu.Lock() // another purge may be given it meanwhile
-	defer d.mu.Unlock()
-	if d.ensureReserve() == nil {
-		d.reserveGiven.Store(false)
+	if d.ensureReserve() == nil && (!tellsRoom || d.hasRoom(reserveLeave)) {
+		d.shortLog.Store(false)
 	}
+}
+
+// hasRoom reports whether the disk has room for so many bytes.
+func (d *Dir) hasRoom(bytes int64) bool {
+	f, err := d.root.Open(".")
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	return hasRoom(f, bytes)
 }
 
 // ensureReserve makes the reserve, if it is not there.
@@ -379,7 +418,7 @@ func (d *Dir) ensureReserve() error {
 
 // writeReserve writes the file of the reserve, or leaves none.
 func (d *Dir) writeReserve() error {
-	f, err := d.root.OpenFile(reserveFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	f, err := d.createFile(reserveFile, os.O_EXCL)
 	if err != nil {
 		return err
 	}
@@ -408,7 +447,7 @@ func (d *Dir) dropReserve() error {
 	info, err := d.root.Lstat(reserveFile)
 	if err == nil && info.Mode().IsRegular() && info.Size() > 0 {
 		err = d.root.Remove(reserveFile)
-		d.reserveGiven.Store(err == nil)
+		d.shortLog.Store(err == nil)
 		return err
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -426,15 +465,7 @@ func (d *Dir) noteRoom(err error) {
 
 // IsFull reports whether the last commit found no room on the disk, and there is none by now either; false where the system does not tell that.
 func (d *Dir) IsFull() bool {
-	if !d.full.Load() || !tellsRoom {
-		return false
-	}
-	f, err := d.root.Open(".")
-	if err != nil {
-		return true
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	return !hasRoom(f, reserveBytes)
+	return d.full.Load() && tellsRoom && !d.hasRoom(reserveBytes)
 }
 
 // clearTmp makes an empty folder for files that are being built, but for the reserve.

@@ -5,10 +5,12 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -140,4 +142,51 @@ func TestWhatMovesIsSyncedBeforeTheNextTransaction(t *testing.T) {
 	require.ErrorIs(t, err, ErrFailed)
 	require.NotErrorIs(t, err, ErrUnknown, "nothing of it is written")
 	_ = d.Close()
+}
+
+// A log that could not be synced once is not taken for synced the next time: the system does not tell twice what it has lost.
+func TestSyncOfTheLogFails(t *testing.T) {
+	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	o := start(t, d, "r1")
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	require.NoError(t, o.file())
+	o.do(state.Heartbeat{Token: 1})
+	fails := true
+	onStage(d, func(now flushStage) error {
+		if now == syncing && fails {
+			fails = false
+			return syscall.EIO
+		}
+		return nil
+	})
+	first := o.headFile()
+	require.NoError(t, o.file(), "the index names the new file")
+	require.FileExists(t, d.pathOf(first), "it may be needed after a loss of power")
+	require.ErrorIs(t, d.Err(), ErrFailed)
+	require.ErrorIs(t, d.Err(), syscall.EIO)
+	<-d.Failed()
+}
+
+// The files of a purged run stay where the log could not be synced, also when it seems to be synced later: after a loss of power its row
+// may be there again.
+func TestASyncThatFailsKeepsPurgedFiles(t *testing.T) {
+	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	o := start(t, d, "r1")
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	o.do(state.TaskCompleted{Token: 1, Attempt: 1}, decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
+	require.NoError(t, o.file())
+	file := d.pathOf(o.headFile())
+	require.NoError(t, o.run.Close())
+	fails := true
+	onStage(d, func(now flushStage) error {
+		if now == syncing && fails {
+			fails = false
+			return syscall.EIO
+		}
+		return nil
+	})
+	require.ErrorIs(t, d.Purge("r1", ""), syscall.EIO)
+	require.ErrorIs(t, d.removeLeft(), ErrFailed)
+	_ = d.Close() // it has failed
+	require.FileExists(t, file)
 }

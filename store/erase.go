@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -98,7 +99,11 @@ func (d *Dir) eraseLoop() {
 			return
 		}
 		begin := time.Now()
-		err := d.eraseDeleted()
+		var err error
+		if d.hasDeleted() {
+			err = d.eraseDeleted()
+		}
+		err = cmp.Or(err, d.removeLeft())
 		if err != nil && !errors.Is(err, errClosing) {
 			d.options.Logger.Warn("what was purged is not erased yet", "file", d.pathOf(indexFile), "error", err)
 		}

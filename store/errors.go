@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 
 	"github.com/pawl-run/pawl/internal/shown"
@@ -11,11 +12,10 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Conditions that callers test with errors.Is. A run id that is taken is
-// [state.ErrRunExists].
+// Conditions that callers test with errors.Is. A run id that is taken is [state.ErrRunExists].
 var (
 	// ErrRunNotFound says that no run has this id.
-	ErrRunNotFound = errors.New("no such run")
+	ErrRunNotFound = state.ErrRunNotFound
 	// ErrNotPublished says that no definition has this name and version.
 	ErrNotPublished = errors.New("no such published definition")
 	// ErrPublished says that the name and version stand for another definition.
@@ -120,6 +120,14 @@ func typedError(err error) error {
 	}
 	if sqlite.IsFull(err) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return err
+}
+
+// accessError adds fs.ErrPermission, and what for, to an error of an Open that says that the process may not write.
+func accessError(err error) error {
+	if sqlite.IsReadOnly(err) || errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: an engine needs to write in its directory, also to read it: %w", fs.ErrPermission, err)
 	}
 	return err
 }

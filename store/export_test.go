@@ -60,3 +60,13 @@ func (d *Dir) OpenSnapshot(ctx context.Context, id workflow.RunID) (*Snapshot, e
 
 // Path returns where the directory is.
 func (d *Dir) Path() string { return d.path }
+
+// LoseTapes has so much wait for a follower that it is dropped.
+func (d *Dir) LoseTapes() { d.tapes.addTransaction(make([]byte, maxTapes+1)) }
+
+// LogIsUnsynced reports whether pawl.db-wal has a transaction that is to be synced before the next one.
+func (d *Dir) LogIsUnsynced() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.log.unsynced
+}

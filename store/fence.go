@@ -117,13 +117,7 @@ func (d *Dir) copyFile(from, to string) error {
 	}
 	out, err := d.root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err == nil {
-		_, err = io.Copy(out, in)
-		if err == nil {
-			err = out.Sync()
-		}
-		if closed := out.Close(); err == nil {
-			err = closed
-		}
+		err = fillSynced(out, in)
 	}
 	_ = in.Close() // it was only read
 	return err

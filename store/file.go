@@ -172,7 +172,8 @@ func withRun(err error, id workflow.RunID) error {
 // While a backup is under way, the files that its copy of the index names must
 // stay as they are. Runs are flushed meanwhile, for a new file has another name. Only
 // the removal of the old file is postponed, and so the next flush of the same run, whose
-// new file would take the name of one that is held.
+// new file would take the name of one that is held. Nobody waits for that: a backup takes
+// as long as the place for it does, which may be a store far away that does not answer.
 
 // errPostponed says that a job has to wait for the end of a backup.
 var errPostponed = errors.New("postponed until the backup has ended")
@@ -209,8 +210,11 @@ func (f *flusher) releaseFiles(remove func(name, by string)) {
 		}
 	}
 	f.held = nil
-	f.queue = append(f.queue, f.postponed...)
-	f.postponed = nil
+	for _, r := range f.runs {
+		if r.postponed {
+			f.enqueueRun(r)
+		}
+	}
 	f.changed.Broadcast()
 }
 
@@ -236,19 +240,17 @@ func (f *flusher) holdBack(name, by string) bool {
 	return true
 }
 
-// postponeJob gives a job's requests back until the backup has ended. The lock is held.
-//
-// The job has built nothing yet. Its callbacks are not called: it is neither done nor has it
-// failed.
-func (f *flusher) postponeJob(j *flushJob) {
+// postponeJob gives a job's requests back until the backup has ended, and returns the callbacks that are due: the flusher does the
+// rest by itself, and until then the log has the records. The lock is held. The job has built nothing yet.
+func (f *flusher) postponeJob(j *flushJob) (due []func()) {
 	r := j.run
 	r.requests = append(j.requests, r.requests...)
-	r.queued = true
-	if f.held != nil {
-		f.postponed = append(f.postponed, r)
-	} else {
-		f.queue = append(f.queue, r) // the backup has ended meanwhile
+	j.requests = r.requests                        // those that came meanwhile are held back as well
+	if r.postponed = f.held != nil; !r.postponed { // the backup has ended meanwhile
+		f.enqueueRun(r)
 	}
+	j.err = nil
+	return j.dueCallbacks()
 }
 
 // removeRunFile removes a file of a run that nothing names any more, or leaves that to

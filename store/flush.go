@@ -52,6 +52,15 @@ type flushJob struct {
 // Between the stages it is asked whether the directory is still ours: another engine may have
 // opened it, and its files of runs have the same names.
 func (d *Dir) flushBatch(b *runfile.Builder, jobs []*flushJob) {
+	var disk *os.File // for which the files are synced together; nil for each by itself
+	if canSyncAll && len(jobs) >= minSyncAll {
+		// The system tells of an error whoever has opened something before it, and others only if nobody was told. So this comes
+		// before the files are written.
+		if folder, err := d.root.Open("."); err == nil {
+			disk = folder
+			defer func() { _ = disk.Close() }() // it is only read
+		}
+	}
 	for some := range slices.Chunk(jobs, rowsOnce) {
 		d.readFileRows(some)
 	}
@@ -64,7 +73,7 @@ func (d *Dir) flushBatch(b *runfile.Builder, jobs []*flushJob) {
 	d.passStage(jobs, built, func(j *flushJob) error { return d.renameFile(j) })
 	d.hook.Hit("file.renamed")
 	d.passStage(jobs, renamed, nil)
-	if err := d.syncFiles(jobs); err != nil {
+	if err := d.syncFiles(jobs, disk); err != nil {
 		failJobs(jobs, err)
 	}
 	d.hook.Hit("file.synced")
@@ -299,16 +308,11 @@ func (d *Dir) renameFile(j *flushJob) error {
 //
 // A file needs three syncs: of its contents, of the folder that has its name, and of the one
 // above, in which that folder may be new. Where there are several files one call for the file
-// system is quicker; it also syncs what others have written there.
-func (d *Dir) syncFiles(jobs []*flushJob) error {
-	if canSyncAll && len(jobs) >= minSyncAll {
-		dir, err := d.root.Open(".")
-		if err != nil {
-			return err
-		}
-		err = syncAll(dir)
-		_ = dir.Close() // it was only read
-		return err
+// system is quicker; it also syncs what others have written there. disk is a folder of it that
+// was opened before the files were written, or nil.
+func (d *Dir) syncFiles(jobs []*flushJob, disk *os.File) error {
+	if disk != nil {
+		return syncAll(disk)
 	}
 	dirs := map[string]bool{".": false, runsDir: false}
 	for _, j := range jobs {
@@ -390,7 +394,7 @@ func (d *Dir) buildOnDisk(j *flushJob) error {
 			return err
 		}
 	}
-	to, err := d.root.OpenFile(j.tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
+	to, err := d.createFile(j.tmp, os.O_TRUNC)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ const (
 	gatherRuns    = 64   // runs that have ended whose files come together at once
 	gatherFew     = 12   // likewise, where the next commit would wait for them
 	gatherFor     = 100 * time.Millisecond
+	retryAfter    = time.Minute // a run that has ended, whose file could not be written
 )
 
 // A flushRequest is one call of [Run.Flush].
@@ -57,34 +58,35 @@ type flushRequest struct {
 // A runFlushes holds the requests to flush one run, in order. While a worker
 // has a job of the run, requests that come are kept for its next job.
 //
-// A run is in exactly one of four states: idle, with the requests that failed, if any; queued, in
-// queue; busy, in the hands of a worker; or postponed, which counts as queued. Two workers never
-// build files of the same run, which would both take the slot that is free.
+// A run is in exactly one of three states: idle, with the requests that failed or are postponed, if
+// any; queued, in queue; or busy, in the hands of a worker. Two workers never build files of the
+// same run, which would both take the slot that is free.
 type runFlushes struct {
-	row      index.Row // its constant columns: the run and its definition
-	requests []*flushRequest
-	lent     int64 // the number of the run, if borrowRun has made this for it; row is known with the first request
-	busy     bool  // a worker flushes the run, or it is lent
-	queued   bool
+	row       index.Row // its constant columns: the run and its definition
+	requests  []*flushRequest
+	lent      int64 // the number of the run, if borrowRun has made this for it; row is known with the first request
+	busy      bool  // a worker flushes the run, or it is lent
+	queued    bool
+	postponed bool // it is queued again when the backup that is under way has ended
 }
 
 // A flusher brings the files of runs up to date, with some workers.
 //
 // mu guards all but the group, and is never held while a file is built or a commit waits.
 type flusher struct {
-	mu        sync.Mutex
-	changed   *sync.Cond // whenever a run is queued or a job has ended
-	runs      map[workflow.RunID]*runFlushes
-	queue     []*runFlushes
-	due       time.Time         // when a worker takes what is queued, however little it is
-	timer     *time.Timer       // fires then
-	gather    int               // runs for which a worker does not wait for more
-	holdsUp   func() bool       // whether gatherFew are enough; nobody tells a worker when that changes, who then sees it by due
-	postponed []*runFlushes     // until the backup that is under way has ended
-	held      map[string]string // files that a backup may still copy and nobody else needs, and what gets their names; nil without one
-	large     bool              // a worker builds a large file
-	stopped   bool
-	workers   sync.WaitGroup
+	mu       sync.Mutex
+	changed  *sync.Cond // whenever a run is queued or a job has ended
+	runs     map[workflow.RunID]*runFlushes
+	queue    []*runFlushes
+	due      time.Time         // when a worker takes what is queued, however little it is
+	timer    *time.Timer       // fires then
+	gather   int               // runs for which a worker does not wait for more
+	holdsUp  func() bool       // whether gatherFew are enough; nobody tells a worker when that changes, who then sees it by due
+	held     map[string]string // files that a backup may still copy and nobody else needs, and what gets their names; nil without one
+	large    bool              // a worker builds a large file
+	retrying bool              // retryEnded comes
+	stopped  bool
+	workers  sync.WaitGroup
 }
 
 // A flushStage is a boundary of a flush at which a crash must do no harm.
@@ -102,6 +104,8 @@ const (
 	// The commits of the redo log are about to be in pawl.db; passed whenever they move there by themselves. A
 	// crash leaves it in the redo log.
 	moving flushStage = "moving"
+	// The log is about to be synced, at ProcessCrash.
+	syncing flushStage = "syncing"
 )
 
 // startWorkers begins the workers, as the last step of Open.
@@ -120,7 +124,7 @@ func (f *flusher) startWorkers(d *Dir) {
 // stopWorkers ends the workers when everything is flushed.
 //
 // Close calls it while commits are still possible, which flushes end with, and when no backup is
-// under way: then nothing is postponed, and the queue is all there is.
+// under way: then nothing is postponed any more, and the queue is all there is.
 func (f *flusher) stopWorkers() {
 	f.mu.Lock()
 	f.stopped = true
@@ -186,18 +190,20 @@ func (f *flusher) isDue() bool {
 	return f.stopped || n >= f.gather || n >= gatherFew && f.holdsUp() || !time.Now().Before(f.due)
 }
 
-// waitForRun returns when no flush of a run is under way or queued. Requests that
-// failed are forgotten: their records are in the log.
+// waitForRun returns when no flush of a run is under way or queued. With forget, requests that
+// failed or are postponed are forgotten: their records are in the log.
 //
-// Load and Purge call it. To forget what failed is right for both: Load takes the records from
-// the log anew, and a purged run needs no file.
-func (f *flusher) waitForRun(id workflow.RunID) {
+// Load and Purge have them forgotten, which is right for both: Load takes the records from the log
+// anew, and a purged run needs no file.
+func (f *flusher) waitForRun(id workflow.RunID, forget bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
 		r := f.runs[id]
 		if r == nil || !r.busy && !r.queued {
-			delete(f.runs, id)
+			if forget {
+				delete(f.runs, id)
+			}
 			return
 		}
 		if r.queued && time.Now().Before(f.due) { // also if it is due because runs commit one at a time by now: no worker was told
@@ -219,11 +225,12 @@ func (f *flusher) waitForWorker(id workflow.RunID) {
 
 // waitForBacklog returns when not too many runs wait for their files.
 //
-// It lets everybody pass once the flusher is stopped, since nobody would wake them.
+// Runs that a backup holds back do not count. It lets everybody pass once the flusher is stopped,
+// since nobody would wake them.
 func (f *flusher) waitForBacklog() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for len(f.queue)+len(f.postponed) >= maxBacklog && !f.stopped {
+	for len(f.queue) >= maxBacklog && !f.stopped {
 		f.changed.Wait()
 	}
 }
@@ -265,7 +272,7 @@ func (f *flusher) nextBatch() (out []*flushJob) {
 			rest = append(rest, r)
 			continue
 		}
-		r.queued, r.busy = false, true
+		r.queued, r.busy, r.postponed = false, true, false
 		out = append(out, &flushJob{run: r, requests: r.requests, large: large})
 		r.requests = nil
 		alone, f.large = large, f.large || large
@@ -279,8 +286,8 @@ func (f *flusher) nextBatch() (out []*flushJob) {
 // are due.
 //
 // Failed jobs go in front of those that have come meanwhile, in the order of the records, and are
-// tried again with the next request: an error such as that of a full disk would come again at
-// once. The callbacks are called by the worker after that, without the lock, since they may ask
+// tried again with the next request, or after retryAfter if the run has ended and gets none: an error such as that of a full disk would
+// come again at once. The callbacks are called by the worker after that, without the lock, since they may ask
 // for a flush.
 func (f *flusher) batchDone(jobs []*flushJob) (due []func()) {
 	f.mu.Lock()
@@ -290,13 +297,14 @@ func (f *flusher) batchDone(jobs []*flushJob) (due []func()) {
 		r.busy = false
 		f.large = f.large && !j.large
 		if errors.Is(j.err, errPostponed) {
-			f.postponeJob(j)
+			due = append(due, f.postponeJob(j)...)
 			continue
 		}
 		more := len(r.requests) > 0 // came in the meantime
 		due = append(due, j.dueCallbacks()...)
 		if j.err != nil {
 			r.requests = append(j.requests, r.requests...)
+			f.armRetry()
 		}
 		switch {
 		case more:
@@ -307,6 +315,31 @@ func (f *flusher) batchDone(jobs []*flushJob) (due []func()) {
 	}
 	f.changed.Broadcast()
 	return due
+}
+
+// armRetry has retryEnded called. The lock is held.
+func (f *flusher) armRetry() {
+	if !f.retrying {
+		f.retrying = true
+		time.AfterFunc(retryAfter, f.retryEnded)
+	}
+}
+
+// retryEnded queues runs that have ended whose jobs have failed, as many as hold no commit up.
+func (f *flusher) retryEnded() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.retrying = false
+	for _, r := range f.runs {
+		switch n := len(r.requests); {
+		case n == 0 || f.stopped || !r.requests[n-1].status.Final():
+		case len(f.queue) < maxBacklog/2:
+			f.enqueueRun(r)
+		default:
+			f.armRetry()
+		}
+	}
+	f.changed.Broadcast()
 }
 
 // dueCallbacks returns the callbacks of a job's requests, each to be called once.
@@ -333,8 +366,19 @@ func (f *flusher) flushLoop(d *Dir) {
 			return
 		}
 		d.flushBatch(&b, jobs)
+		d.warnUntold(jobs)
 		for _, call := range f.batchDone(jobs) {
 			call()
+		}
+	}
+}
+
+// warnUntold logs the errors of jobs of which nobody is told any more: they were told that a backup held the file back.
+func (d *Dir) warnUntold(jobs []*flushJob) {
+	isWaitedFor := func(q *flushRequest) bool { return q.done != nil }
+	for _, j := range jobs {
+		if j.err != nil && !errors.Is(j.err, errPostponed) && d.Err() == nil && !slices.ContainsFunc(j.requests, isWaitedFor) {
+			d.options.Logger.Warn("the file of a run cannot be written yet", "run", string(j.run.row.Run), "error", j.err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -46,6 +47,33 @@ func TestFlushIsRepeated(t *testing.T) {
 			require.Len(t, all(t, d.History("r1")), 3)
 		})
 	}
+}
+
+// TestFileOfAnEndIsWrittenLater fails the only flush of runs that have ended: nobody asks for another one.
+func TestFileOfAnEndIsWrittenLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t, t.TempDir())
+		fails := 3
+		onStage(d, func(now flushStage) error {
+			if now == built && fails > 0 {
+				fails--
+				return errors.New("no")
+			}
+			return nil
+		})
+		goesOn := start(t, d, "r1")
+		goesOn.do(state.Start{}, startRun(nil))
+		require.ErrorContains(t, goesOn.file(), "no")
+		ended := start(t, d, "r2")
+		ended.five(nil)
+		require.ErrorContains(t, ended.file(), "no")
+		require.Equal(t, 7, logged(t, d))
+		<-time.After(time.Hour)
+		require.Equal(t, 1, logged(t, d), "of the run that goes on, whose owner asks again")
+		require.Zero(t, fails)
+		ended.same(d)
+		require.NoError(t, d.Close())
+	})
 }
 
 // TestFlushesKeepTheirOrder has a flush fail while the next one comes: both are
@@ -107,6 +135,21 @@ func TestLoadWaitsForAQueuedFlush(t *testing.T) {
 		again.same(d)
 		require.NoError(t, d.Close())
 	})
+}
+
+// A folder for files that are built is made again if somebody has removed it.
+func TestFlushWithoutTmp(t *testing.T) {
+	d := open(t, t.TempDir())
+	for id, text := range map[workflow.RunID]string{"small": "x", "large": strings.Repeat("x", 2*maxInMemory)} {
+		o := start(t, d, id)
+		o.do(state.Start{}, startRun(map[string]any{"x": text}), createToken(1, "start"), dispatch(1))
+		require.NoError(t, os.RemoveAll(d.pathOf(tmpDir)))
+		require.NoError(t, o.file())
+		o.same(d)
+	}
+	require.NoError(t, os.RemoveAll(d.pathOf(tmpDir)))
+	require.NoError(t, d.reserveSpace(1))
+	require.DirExists(t, d.pathOf(tmpDir))
 }
 
 // TestFlushWithoutADirectory makes a flush fail for real, and come back.

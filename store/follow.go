@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -87,7 +86,7 @@ func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
 	defer d.copied.Store(nil)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	f := &follower{dir: d, o: o, bases: make(chan builtBase, 1)}
+	f := &follower{dir: d, o: o, from: time.Now(), bases: make(chan builtBase, 1), ours: &ownedBlobs{}}
 	go func() { // until the follower has ended
 		select {
 		case <-d.committer.done:
@@ -106,7 +105,7 @@ func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
 
 // A follower is one that is at work.
 //
-// One goroutine owns its fields, but for report, which others read, and bases, through which the
+// One goroutine owns its fields, but for those behind mu, which only it changes except for baseErr, and bases, through which the
 // one that makes a base hands it over. There is at most one base under way.
 //
 // pending is an entry that the log may have or not, because the answer was lost. It is appended again as it is, before anything else: another entry
@@ -114,29 +113,38 @@ func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
 type follower struct {
 	dir      *Dir
 	o        FollowOptions
+	from     time.Time      // when it began
 	last     Position       // of the log
 	pending  *logEntry      // that the log may not have got
+	partial  bool           // more waited when pending was taken
+	shipped  time.Time      // the log has all changes of this life from before, but for those that were lost
 	bases    chan builtBase // that is complete
 	building sync.WaitGroup // the goroutine that makes one
 	busy     bool           // there is one
 	stale    bool           // a base that is begun from now on is needed: changes were lost
-	mending  bool           // the base that was begun last takes the place of such changes
 	since    int64          // bytes of changes since the last base was begun
 	begun    time.Time      // when it was
 	size     int64          // of its pawl.db
+	ours     *ownedBlobs    // of the store of bases
 
-	mu     sync.Mutex
-	report FollowReport
+	mu      sync.Mutex
+	based   bool // the log has a base that the changes behind it go on from: without one they cannot be restored
+	report  FollowReport
+	logErr  error // of the last try to write to the log
+	baseErr error // of the last try to make a base
+}
+
+// A copyState says how far the copy of a follower is.
+type copyState struct {
+	at    time.Time // it has everything up to this moment, or the follower began then
+	lacks bool      // it lacks something
+	waits bool      // something waited
 }
 
 // limitDrain ends a follower of a directory that is closed, if it takes too long.
 func (f *follower) limitDrain(ctx context.Context, stop context.CancelCauseFunc) {
-	timer := time.NewTimer(drainTime)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	if waitOut(ctx, drainTime) {
 		stop(fmt.Errorf("%w: the last changes could not be kept within %v", ErrClosed, drainTime))
-	case <-ctx.Done():
 	}
 }
 
@@ -145,10 +153,10 @@ func (f *follower) limitDrain(ctx context.Context, stop context.CancelCauseFunc)
 // Taking the log comes first, which fences a follower of an earlier life, or on another machine.
 // A base is begun at once, since the entries of this life mean nothing without one.
 func (f *follower) followUntil(ctx context.Context) error {
-	if err := f.retry(ctx, f.checkCopy); err != nil {
+	if err := f.retry(ctx, &f.logErr, f.checkCopy); err != nil {
 		return err
 	}
-	if err := f.retry(ctx, f.takeLog); err != nil {
+	if err := f.retry(ctx, &f.logErr, f.takeLog); err != nil {
 		return err
 	}
 	f.startBase(ctx)
@@ -166,9 +174,9 @@ func (f *follower) followUntil(ctx context.Context) error {
 			return f.keepLast(ctx)
 		case b := <-f.bases:
 			f.busy = false
-			err = f.retry(ctx, func(ctx context.Context) error { return f.keepBase(ctx, b) })
+			err = f.retry(ctx, &f.logErr, func(ctx context.Context) error { return f.keepBase(ctx, b) })
 		case <-tick.C:
-			err = f.retry(ctx, f.shipChanges)
+			err = f.retry(ctx, &f.logErr, f.shipChanges)
 		}
 		if err != nil {
 			return err
@@ -185,7 +193,7 @@ func (f *follower) followUntil(ctx context.Context) error {
 func (f *follower) keepSome(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
 	defer cancel()
-	f.tell(f.shipChanges(ctx))
+	f.tell(&f.logErr, f.shipChanges(ctx))
 }
 
 // keepLast appends the last changes of a directory that is closed.
@@ -193,64 +201,84 @@ func (f *follower) keepSome(ctx context.Context) {
 // A life that never came to a base has left nothing from which it could be restored, and says so.
 func (f *follower) keepLast(ctx context.Context) error {
 	f.building.Wait()
-	err := f.retry(ctx, f.shipChanges)
+	err := f.retry(ctx, &f.logErr, f.shipChanges)
 	select {
 	case b := <-f.bases: // it was complete before
 		if err == nil {
-			err = f.retry(ctx, func(ctx context.Context) error { return f.keepBase(ctx, b) })
+			err = f.retry(ctx, &f.logErr, func(ctx context.Context) error { return f.keepBase(ctx, b) })
 		}
 	default:
 	}
-	if err == nil && (f.stale || f.mending || f.report.Base.IsZero()) {
+	if err == nil && !f.based {
 		err = fmt.Errorf("%w: the directory was closed before one was complete: what was committed in this life of it is not kept", ErrNoBase)
 	}
 	return err
 }
 
-// retry calls try until it succeeds, with growing pauses, or there is no sense in it.
+// retry calls try until it succeeds, with growing pauses, or there is no sense in it. last is the error of the last try, which is told.
 //
 // It gives up where trying again cannot help: somebody else has the log, or the directory or the log is broken.
-func (f *follower) retry(ctx context.Context, try func(context.Context) error) error {
+func (f *follower) retry(ctx context.Context, last *error, try func(context.Context) error) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := try(ctx)
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx) // it has not failed
 		}
-		f.tell(err)
+		f.tell(last, err)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, ErrFenced) || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrOtherLog):
 			return err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !waitOut(ctx, pause) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// tell reports how far the copy is.
-func (f *follower) tell(err error) {
+// waitOut waits out a pause, and reports whether it is over before ctx is.
+func waitOut(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// tell reports how far the copy is, and what became of the last try, for which last is logErr or baseErr.
+func (f *follower) tell(last *error, err error) {
 	f.mu.Lock()
-	f.report.Waiting, f.report.Err = f.dir.tapes.countWaiting(), err
+	*last = err
+	f.report.Waiting, f.report.Err = f.dir.tapes.countWaiting(), errors.Join(f.logErr, f.baseErr)
 	r := f.report
+	c := copyState{at: r.At, lacks: !f.based || f.logErr != nil, waits: r.Waiting > 0}
+	if c.at.IsZero() {
+		c.at = f.from
+	}
+	f.dir.copied.Store(&c)
 	f.mu.Unlock()
-	f.dir.copied.Store(&r)
 	f.o.Report(r)
 }
 
-// CopyBehind returns when everything was committed that the copy of the follower has, if it lacks something; zero if it lacks
-// nothing that is known. It is false if nobody follows, or the copy is not begun. It waits for no commit.
+// CopyBehind returns when everything was committed that the copy of the follower has, if it lacks something, or when that began, if it has nothing;
+// zero if it lacks nothing that is known. It is false if nobody follows, or the copy is not begun. It waits for no commit.
 func (d *Dir) CopyBehind() (at time.Time, ok bool) {
-	r := d.copied.Load()
-	if r != nil && (r.Err != nil || r.Waiting > 0 && d.tapes.countWaiting() > 0) {
-		at = r.At
+	c := d.copied.Load()
+	if c != nil && (c.lacks || c.waits && d.tapes.countWaiting() > 0) {
+		at = c.at
 	}
-	return at, r != nil
+	return at, c != nil
+}
+
+// raiseAt notes that the copy has everything up to a moment.
+func (r *FollowReport) raiseAt(at time.Time) {
+	if r.At.Before(at) {
+		r.At = at
+	}
 }
 
 // advance notes that the log has an entry.
@@ -263,20 +291,17 @@ func (f *follower) advance(p Position, change func(*FollowReport)) {
 
 // checkCopy fails with ErrOtherLog if the log has a base of another directory, which this one would hide, and drop some day.
 //
-// A directory is known by its secret, which one that was restored has of its original. The first base that can be read tells, for all are of
-// one directory. Where nothing can be read nothing is known, and the next base mends the copy.
+// The first base that can be read tells, for all are of one directory. Where nothing can be read nothing is known, and the next base mends the copy.
 func (f *follower) checkCopy(ctx context.Context) error {
 	err := readLog(ctx, f.o.Log, Position{}, func(_ Position, e *logEntry) error {
 		if e.kind != entryBase {
 			return nil
 		}
-		switch secret, err := readSecretOf(ctx, f.o.Bases, e.base); {
+		switch err := compareSecret(ctx, f.o.Bases, e.base, f.dir.secret); {
 		case isUnreadable(err):
 			return nil
 		case err != nil:
 			return err
-		case !bytes.Equal(secret, f.dir.secret):
-			return fmt.Errorf("%w: its bases are neither of this one, nor of one that this was restored from: give each directory a copy of its own", ErrOtherLog)
 		}
 		return errFound
 	})
@@ -303,7 +328,7 @@ func (f *follower) takeLog(ctx context.Context) error {
 	if err == nil {
 		f.advance(p, func(*FollowReport) {})
 	}
-	return err
+	return f.makeRoom(ctx, err)
 }
 
 // appendEntry appends an entry behind the last one.
@@ -312,6 +337,17 @@ func (f *follower) appendEntry(ctx context.Context, e *logEntry, change func(*Fo
 	p, err := f.o.Log.Append(ctx, e.encode())
 	if err == nil {
 		f.advance(p, change)
+	}
+	return f.makeRoom(ctx, err)
+}
+
+// makeRoom has a log that is full drop what is older than is to be kept, so that the next try finds room. It returns the error of this try.
+func (f *follower) makeRoom(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrNoSpace) {
+		return err
+	}
+	if _, failed := dropEntries(ctx, f.o.Log, time.Now().Add(-f.o.Keep), 1); failed != nil {
+		return fmt.Errorf("%w; old entries cannot be dropped: %s", err, failed.Error()) // which is tried again, whatever it is
 	}
 	return err
 }
@@ -323,17 +359,32 @@ func (f *follower) appendEntry(ctx context.Context, e *logEntry, change func(*Fo
 func (f *follower) shipChanges(ctx context.Context) error {
 	for {
 		if f.pending == nil {
-			first, some, lost := f.dir.tapes.takeSome()
-			if f.stale = f.stale || lost; len(some) == 0 {
+			e, more, lost := f.dir.tapes.takeSome()
+			if lost {
+				f.loseBase()
+			}
+			if len(e.changes) == 0 {
 				return nil
 			}
-			f.pending = &logEntry{kind: entryChanges, at: time.Now(), epoch: f.dir.epoch, number: first, changes: some}
+			e.epoch = f.dir.epoch
+			f.pending, f.partial = &e, more
+			c := *f.dir.copied.Load()
+			c.waits = true // for as long as the log does not answer
+			f.dir.copied.Store(&c)
 		}
 		e := f.pending
 		if err := f.shipBlobs(ctx, e); err != nil {
 			return err
 		}
-		if err := f.appendEntry(ctx, e, func(r *FollowReport) { r.At = e.at }); err != nil {
+		err := f.appendEntry(ctx, e, func(r *FollowReport) {
+			if !f.partial {
+				f.shipped = e.at
+			}
+			if f.based {
+				r.raiseAt(f.shipped)
+			}
+		})
+		if err != nil {
 			return err
 		}
 		for _, tape := range e.changes {
@@ -341,6 +392,13 @@ func (f *follower) shipChanges(ctx context.Context) error {
 		}
 		f.pending = nil
 	}
+}
+
+// loseBase notes that changes were lost: those that come behind them cannot be restored before there is another base.
+func (f *follower) loseBase() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stale, f.based = true, false
 }
 
 // shipBlobs puts the blobs that changes refer to.
@@ -479,20 +537,21 @@ func (t *tapes) lastNumber() int64 {
 	return t.last
 }
 
-// takeSome returns the transactions that wait, as many as make an entry, and the number of the first. lost says that some before them were dropped.
+// takeSome returns an entry of the transactions that wait, as many as fit in. more says that others wait behind them: if not, the entry
+// ends with the last one before its instant. lost says that some before them were dropped.
 //
 // At least one is taken, whatever its size. Taken once, they are the follower's, which keeps an entry until the log has it.
-func (t *tapes) takeSome() (first int64, some [][]byte, lost bool) {
+func (t *tapes) takeSome() (e logEntry, more, lost bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	first = t.last - int64(len(t.waiting)) + 1
+	e = logEntry{kind: entryChanges, at: time.Now(), number: t.last - int64(len(t.waiting)) + 1}
 	n, bytes := 0, 0
 	for n < len(t.waiting) && (n == 0 || bytes+len(t.waiting[n]) <= maxEntry) {
 		bytes += len(t.waiting[n])
 		n++
 	}
-	some, t.waiting = t.waiting[:n:n], t.waiting[n:]
+	e.changes, t.waiting = t.waiting[:n:n], t.waiting[n:]
 	t.bytes -= bytes
 	lost, t.lost = t.lost, false
-	return first, some, lost
+	return e, len(t.waiting) > 0, lost
 }

@@ -55,7 +55,7 @@ func (d *Dir) readRow(id workflow.RunID) (index.Row, error) {
 	return d.readRowUntil(context.Background(), id)
 }
 
-// A damaged row comes with its error as far as it could be read: see Inspection.Row.
+// readRowUntil is readRow until ctx ends. A damaged row comes with its error as far as it could be read: see Inspection.Row.
 func (d *Dir) readRowUntil(ctx context.Context, id workflow.RunID) (index.Row, error) {
 	var out index.Row
 	err := d.readIndexUntil(ctx, func(db *sqlite.Conn) (err error) {
@@ -73,7 +73,7 @@ const hasRunID = `SELECT 1 FROM runs WHERE id = ?`
 
 // HasRun reports whether there is a run. Like Load, it waits for flushes that were asked for.
 func (d *Dir) HasRun(id workflow.RunID) (found bool, err error) {
-	d.flusher.waitForRun(id)
+	d.flusher.waitForRun(id, false)
 	err = d.readIndex(func(db *sqlite.Conn) (err error) {
 		found, err = db.One(hasRunID, func(*sqlite.Row) error { return nil }, string(id))
 		return err

@@ -32,7 +32,7 @@ var ErrNotOurs = errors.New("it is no engine directory: it has neither pawl.db n
 // opened; only its methods that read are used.
 type Inspection struct {
 	Faults  []Fault    // of the directory as a whole, in the order in which they were found
-	Trusted bool       // pawl.db is what the last engine left
+	Trusted bool       // pawl.db is what the last engine left, as the lock record says, and that engine had no doubt of it
 	Changed error      // pawl.db has other bytes, in whichever place
 	Sealed  seal.Watch // what of the sealed values could be opened
 
@@ -62,8 +62,7 @@ func Inspect(path string, c Codec) (*Inspection, error) {
 		return nil, err
 	}
 	in := &Inspection{
-		dir:     &Dir{path: path, options: Options{Logger: slog.New(slog.DiscardHandler), Codec: c}},
-		Trusted: true,
+		dir: &Dir{path: path, options: Options{Logger: slog.New(slog.DiscardHandler), Codec: c}},
 	}
 	in.dir.sealer = sealer.Watched(&in.Sealed)
 	err = in.holdDirectory()
@@ -74,7 +73,7 @@ func Inspect(path string, c Codec) (*Inspection, error) {
 		err = in.inspectIndex()
 	}
 	if err != nil {
-		return nil, errors.Join(err, in.Close())
+		return nil, errors.Join(typedError(err), in.Close())
 	}
 	if in.dir.db == nil {
 		in.dir.dead = &CorruptError{File: in.dir.pathOf(indexFile), What: "it cannot be read"}
@@ -107,13 +106,18 @@ func (in *Inspection) holdDirectory() (err error) {
 	}
 	in.dir.lock, err = takeSharedLock(context.Background(), in.dir.pathOf(lockName), lockWish{limit: lockWait, gives: true, forOther: true})
 	if errors.Is(err, fs.ErrNotExist) {
-		in.Faults = append(in.Faults, Fault{
-			File: lockName, Err: errors.New("it is missing, so nothing tells whether pawl.db is the last one"),
-			Do: "make sure that no engine has the directory open", Harmless: true,
-		})
+		in.noteNoRecord("it is missing")
 		return nil
 	}
 	return err
+}
+
+// noteNoRecord notes that there is no lock record, and why.
+func (in *Inspection) noteNoRecord(why string) {
+	in.Faults = append(in.Faults, Fault{
+		File: lockName, Err: errors.New(why + ", so nothing tells whether pawl.db is the last one"),
+		Do: "make sure that no engine has the directory open", Harmless: true,
+	})
 }
 
 // Close ends the inspection. Its methods fail from then on.
@@ -140,13 +144,17 @@ func (in *Inspection) addFault(file string, err error, do string) {
 //
 // The checks are those of Open as a rule, but one that fails is noted, and the next one made.
 func (in *Inspection) inspectIndex() error {
-	m := lockRecord{state: stateClosed}
+	m := lockRecord{}
 	if in.dir.lock != nil {
 		var err error
 		if m, err = in.dir.readLockRecord(); err != nil {
 			return err
 		}
+		if m == (lockRecord{}) {
+			in.noteNoRecord("it has no record")
+		}
 	}
+	in.Trusted = m != lockRecord{}
 	if err := in.dir.checkNames(); err != nil {
 		in.distrustIndex(".", err)
 	}
@@ -176,6 +184,7 @@ func (in *Inspection) inspectIndex() error {
 		return nil
 	}
 	in.inspectCopy(m)
+	in.Trusted = in.Trusted && !m.leavesDoubt()
 	_ = in.dir.checkMark() // that it cannot be opened is in Sealed
 	return nil
 }
@@ -445,5 +454,12 @@ func (d *Dir) loadRunFile(f *os.File, name string) (*sqlite.Conn, error) {
 		_ = f.Close() // it was only read
 		return nil, err
 	}
-	return sqlite.OpenReader(f, recoverPragmas)
+	c, err := sqlite.OpenReader(f, recoverPragmas)
+	if err != nil {
+		return nil, err
+	}
+	if wrong, _ := runfile.ForeignObject(c); wrong != "" { // whoever reads a schema that cannot be read learns of that
+		return nil, errors.Join(&CorruptError{File: d.pathOf(name), What: wrong}, c.Close())
+	}
+	return c, nil
 }

@@ -39,7 +39,7 @@ type Approval struct {
 	Approved int
 	Rejected int
 	Due      time.Time
-	Trouble  string
+	Damage   error // a *CorruptError: nothing more can be said of it
 }
 
 // A DeadLetter is a task that has used up its attempts and waits for an
@@ -54,12 +54,12 @@ type DeadLetter struct {
 	Failure  workflow.Failure
 	Input    any
 	At       time.Time
-	Trouble  string
+	Damage   error // a *CorruptError: nothing more can be said of it
 }
 
-// A DeadLetterFilter selects dead letters. The zero value of a field is any. After is the place that
-// its run has when the list begins, as RunFilter says of its After: if the run was purged, and its id
-// was given to a new one, dead letters of runs before that one are passed over.
+// A DeadLetterFilter selects dead letters. The zero value of a field is any. After is the place that its run has when the list
+// begins, as RunFilter says of its After: if the run was purged, and its id was given to a new one, dead letters of runs before
+// that one are passed over.
 type DeadLetterFilter struct {
 	Run      workflow.RunID
 	Workflow string
@@ -123,11 +123,11 @@ func (r *Run) writeListings(db *sqlite.Conn) error {
 	return nil
 }
 
-// writeListing writes the rows by which the lists of approvals and dead letters show one token of the run, or
-// removes them. A listing with token 0 removes the rows of all tokens of the run, when none of them waits any more.
+// writeListing writes the rows by which the lists of approvals and dead letters show one token of the run, or removes them. A
+// listing with token 0 removes the rows of all tokens of the run, when none of them waits any more.
 //
-// A token that waits for people is not a dead letter, and may have been one before: so the row of
-// the other list is removed in any case.
+// A token that waits for people is not a dead letter, and may have been one before: so the row of the other list is removed in
+// any case.
 func (r *Run) writeListing(db *sqlite.Conn, l *listing, t listed) error {
 	var err error
 	drop := func(query string, token ...workflow.TokenID) {
@@ -161,31 +161,29 @@ func (r *Run) writeListing(db *sqlite.Conn, l *listing, t listed) error {
 // commits go on in between. It ends with the error of ctx when that is done, and fails with ErrRunNotFound if the run that it begins after
 // does not exist.
 func (d *Dir) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Approval, error] {
-	list := listWhere(ctx, d, d.allApprovals(ctx, listStart{f.After, f.AfterToken}), listCondition{f.Where, f.Effort}, func(a *Approval) (workflow.RunID, workflow.TokenID) {
+	return endAfter(f.Limit, listWhere(ctx, d, d.fittingApprovals(ctx, f), listCondition{f.Where, f.Effort}, func(a *Approval) (workflow.RunID, workflow.TokenID) {
 		return a.Run, a.Token
-	})
-	return endAfter(f.Limit, func(yield func(Approval, error) bool) {
-		for a, err := range list {
-			if err == nil && (f.Run != "" && a.Run != f.Run || f.Workflow != "" && a.Workflow != f.Workflow || f.Node != "" && a.Node != f.Node) {
-				continue
-			}
-			if !yield(a, err) {
-				return
-			}
-		}
-	})
+	}))
 }
 
-// allApprovals yields every open approval behind one, without the filter. For a damaged row it yields the token, and what is wrong.
-func (d *Dir) allApprovals(ctx context.Context, from listStart) iter.Seq2[Approval, error] {
+// takesApproval reports whether an approval fits all of the filter but Where, which is of its run and costs more.
+func (f *ApprovalFilter) takesApproval(a *Approval) bool {
+	return (f.Run == "" || a.Run == f.Run) && (f.Workflow == "" || a.Workflow == f.Workflow) && (f.Node == "" || a.Node == f.Node)
+}
+
+// fittingApprovals yields every open approval that fits. For a damaged row it yields the token, and what is wrong.
+func (d *Dir) fittingApprovals(ctx context.Context, f ApprovalFilter) iter.Seq2[Approval, error] {
 	next := func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error {
 		return db.Each(nextApprovals, row, after.num, after.token, int64(listRows))
 	}
-	return listPages(ctx, d, from, next, func(db *sqlite.Conn, after, last listKey, row func(Approval)) error {
+	return listPages(ctx, d, listStart{f.After, f.AfterToken}, next, func(db *sqlite.Conn, after, last listKey, row func(Approval)) error {
 		return db.Each(listApprovals, func(r *sqlite.Row) error {
 			a := Approval{
 				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
 				Approved: r.Int(5), Rejected: r.Int(6), Due: column.TimeAt(r, 7),
+			}
+			if !f.takesApproval(&a) {
+				return nil
 			}
 			t, err := d.readListed(r, a.Run, 3)
 			if err == nil {
@@ -193,7 +191,7 @@ func (d *Dir) allApprovals(ctx context.Context, from listStart) iter.Seq2[Approv
 				a.Input, err = codec.DecodeValue([]byte(t.input))
 			}
 			if err = d.listError(a.Run, "an approval", err); errors.Is(err, ErrCorrupt) {
-				a = Approval{Run: a.Run, Workflow: a.Workflow, Token: a.Token, Node: a.Node, Trouble: err.Error()}
+				a = Approval{Run: a.Run, Workflow: a.Workflow, Token: a.Token, Node: a.Node, Damage: err}
 			} else if err != nil {
 				return err
 			}
@@ -233,7 +231,7 @@ func (d *Dir) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[Dea
 				l.Input, err = codec.DecodeValue([]byte(t.input))
 			}
 			if err = d.listError(l.Run, "a dead letter", err); errors.Is(err, ErrCorrupt) {
-				l = DeadLetter{Run: l.Run, Workflow: l.Workflow, Token: l.Token, Node: l.Node, Trouble: err.Error()}
+				l = DeadLetter{Run: l.Run, Workflow: l.Workflow, Token: l.Token, Node: l.Node, Damage: err}
 			} else if err != nil {
 				return err
 			}

@@ -110,18 +110,12 @@ func (w lockWish) tryOnce(gate *lockGate, try func() (*os.File, error)) (*os.Fil
 // It looks ten times a second, which is a few calls of the system.
 func AwaitEngine(ctx context.Context, path string) error {
 	gate := lockGate{dir: path}
-	look := time.NewTicker(lookAtGate)
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-look.C:
-			if gate.isShut() {
-				return nil
-			}
+	for waitOut(ctx, lookAtGate) {
+		if gate.isShut() {
+			return nil
 		}
 	}
+	return context.Cause(ctx)
 }
 
 // lookAtGate is how often a command that has a directory looks whether an engine waits.
@@ -152,7 +146,8 @@ func (o *Options) lockWish() lockWish {
 // become true: when an engine begins to change pawl.db, or migrates it (closed, nothing known),
 // when its epoch is durable there (open or synced), when Close has moved the log into pawl.db
 // (closed, with the epoch), and when pawl.db is closed (with hash and fingerprint). The zero hash
-// and the zero epoch stand for what is not known, which is checked and not compared.
+// and the zero epoch stand for what is not known, which is checked and not compared. The zero lockRecord stands for a lock
+// file without a record, as of a new directory: then nothing says that pawl.db is the last one.
 type lockRecord struct {
 	state       closingState
 	epoch       state.Epoch // in pawl.db; 0 if it is not known
@@ -166,16 +161,18 @@ type lockRecord struct {
 type closingState string
 
 const (
-	// stateClosed also stands for a new directory, about which nothing is known: then there is no
-	// epoch.
+	// stateClosed without an epoch stands for a pawl.db that an engine has found to be the last one, and had begun to change.
 	stateClosed closingState = "closed"
 	stateOpen   closingState = "open"   // an engine has it, or died with it
 	stateSynced closingState = "synced" // likewise, and syncs every commit
 )
 
+// isLeftOpen reports whether the last engine has not closed pawl.db.
+func (m lockRecord) isLeftOpen() bool { return m.state == stateOpen || m.state == stateSynced }
+
 // String returns the text of the lock file.
 //
-// A record is whole if it parses to one that has the same text: see isLockRecord. So the length
+// A record is whole if it parses to one that has the same text: see parseLockRecord. So the length
 // of the epoch is fixed, and the line ends with a newline.
 func (m lockRecord) String() string {
 	text := fmt.Sprintf("%s %016x", m.state, uint64(m.epoch))
@@ -191,27 +188,57 @@ func (m lockRecord) String() string {
 // writeLockRecord writes m to the lock file, durably.
 //
 // It is written in place, since the lock is of the file and not of its name: a new file under the
-// name would be one that nobody has locked. A crash in the middle leaves a text that is no
-// record, which is read as one that knows nothing, and costs the next Open a full check.
+// name would be one that nobody has locked. It is shorter than a sector, which a disk writes as a whole, and the file has room for it before,
+// and becomes as short as m after that: a crash in the middle leaves the record before, with zeros behind it, or m with the end of a longer one behind it.
 func (d *Dir) writeLockRecord(m lockRecord) error {
-	if err := d.lock.Truncate(0); err != nil {
-		return err
+	text := m.String()
+	size := int64(len(text))
+	info, err := d.lock.Stat()
+	if err == nil && info.Size() < size {
+		err = errors.Join(d.lock.Truncate(size), d.lock.Sync())
 	}
-	d.hook.Hit("mark.torn")
-	if _, err := d.lock.WriteAt([]byte(m.String()), 0); err != nil {
-		return err
+	if err == nil {
+		d.hook.Hit("mark.room")
+		_, err = d.lock.WriteAt([]byte(text), 0)
 	}
-	return d.lock.Sync()
+	if err == nil {
+		d.hook.Hit("mark.torn")
+		err = d.lock.Sync()
+	}
+	if err == nil {
+		err = d.lock.Truncate(size)
+	}
+	return err
+}
+
+// leavesDoubt reports whether pawl.db may be an older one, which does not name the files of later runs: the lock file has no record, or had
+// none, and each engine since has found such files. Their epochs are even, and all other epochs odd.
+func (m lockRecord) leavesDoubt() bool { return m == lockRecord{} || m.epoch != 0 && m.epoch%2 == 0 }
+
+// forgetClosing has the lock file say that nothing is known of pawl.db any more but that it was the last one. If nothing said
+// so before, nothing does now: after a crash in an Open the next one knows no more than this one.
+func (d *Dir) forgetClosing() error {
+	switch {
+	case d.was == lockRecord{}:
+		return nil
+	case d.was.leavesDoubt():
+		return errors.Join(d.lock.Truncate(0), d.lock.Sync())
+	}
+	return d.writeLockRecord(lockRecord{state: stateClosed})
 }
 
 // maxLockRecord bounds what is read of the lock file.
 const maxLockRecord = 256
 
-// isLockRecord reports whether a text is a whole lock record.
-func isLockRecord(text string) bool { return parseLockRecord(text).String() == text }
+// isLockRecord reports whether a text of the lock file is one of an engine.
+func isLockRecord(text string) bool { return lockRecordOf(text) != lockRecord{} }
 
-// readLockRecord reads the lock file. A text that was not written whole, as after a
-// crash, is read as that of a new directory.
+// lockRecordOf returns the lock record that a text of the lock file begins with: its first line.
+func lockRecordOf(text string) lockRecord {
+	return parseLockRecord(text[:strings.IndexByte(text, '\n')+1])
+}
+
+// readLockRecord reads the lock file. A text that was not written whole is read as that of a new directory.
 //
 // It is called with the lock, and before anything is written.
 func (d *Dir) readLockRecord() (lockRecord, error) {
@@ -219,19 +246,19 @@ func (d *Dir) readLockRecord() (lockRecord, error) {
 	if err != nil {
 		return lockRecord{}, err
 	}
-	return parseLockRecord(string(text)), nil
+	return lockRecordOf(string(text)), nil
 }
 
-// parseLockRecord parses the text of the lock file. A text that is not a whole lock record
-// gives the one of a new directory, about which nothing is known.
+// parseLockRecord parses a line of the lock file. A text that is not a whole lock record
+// gives the zero lockRecord.
 //
 // The number of an epoch without its last digits would be another epoch, and a whole directory
 // would be refused for it. Therefore a text that is cut short is not believed at all.
 func parseLockRecord(text string) (m lockRecord) {
 	defer func() {
-		known := m.state == stateClosed || m.state == stateOpen || m.state == stateSynced
+		known := m.state == stateClosed || m.isLeftOpen()
 		if !known || m.String() != text { // a part of an epoch is another one
-			m = lockRecord{state: stateClosed}
+			m = lockRecord{}
 		}
 	}()
 	var epoch uint64

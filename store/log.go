@@ -10,12 +10,15 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/commitlog"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/memo"
 	"github.com/pawl-run/pawl/internal/state"
 )
 
@@ -193,15 +196,37 @@ type keptBase struct {
 	before Position
 }
 
-// dropOld drops the entries of the log, and the blobs, that only serve to go back behind a time.
-//
-// Kept are the last base that is older than since, and everything after it: with less one could not go back to that moment. The log drops first, and then the
-// blobs which nothing in the rest needs; a crash in between leaves blobs that the next call finds.
-func (f *follower) dropOld(ctx context.Context, since time.Time) error {
+// dropOld drops the entries of the log, as dropEntries does, and then the blobs which nothing in the rest needs; a crash in between leaves blobs that
+// the next call finds.
+func (f *follower) dropOld(ctx context.Context, since time.Time, least int) error {
 	unused := time.Now().Add(-unusedFor) // before the log is read: what comes later is not looked for
+	kept, err := dropEntries(ctx, f.o.Log, since, least)
+	if err != nil || len(kept) == 0 {
+		return err
+	}
+	used := map[string]bool{}
+	for _, b := range kept {
+		if err := f.markUsed(ctx, used, b.hash); err != nil {
+			return err
+		}
+	}
+	err = readLog(ctx, f.o.Log, kept[0].before, func(_ Position, e *logEntry) error {
+		return eachRef(e, func(hash string) error { used[hash] = true; return nil })
+	})
+	if err != nil {
+		return err
+	}
+	return f.dropUnused(ctx, used, unused)
+}
+
+// dropEntries drops the entries of a log that only serve to go back behind a time, and returns the bases that are kept; none if there was nothing to drop.
+//
+// Kept are the last base that is older than since, and everything after it: with less one could not go back to that moment. The last bases are kept
+// whatever their age, at least so many. Blobs stay: also those of a base that the log has no room for yet.
+func dropEntries(ctx context.Context, log Log, since time.Time, least int) ([]keptBase, error) {
 	var bases []keptBase
 	mark := Position{}
-	err := readLog(ctx, f.o.Log, Position{}, func(p Position, e *logEntry) error {
+	err := readLog(ctx, log, Position{}, func(p Position, e *logEntry) error {
 		switch e.kind {
 		case entryOpen, entryAnew:
 			mark = p
@@ -213,33 +238,18 @@ func (f *follower) dropOld(ctx context.Context, since time.Time) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	first := 0 // of the bases that are kept
-	for i := range bases {
+	for i := range bases[:max(len(bases)-least+1, 0)] {
 		if bases[i].at.Before(since) {
 			first = i
 		}
 	}
 	if first == 0 {
-		return nil
+		return nil, nil
 	}
-	if err := f.o.Log.Drop(ctx, bases[first].before); err != nil {
-		return err
-	}
-	used := map[string]bool{}
-	for _, b := range bases[first:] {
-		if err := f.markUsed(ctx, used, b.hash); err != nil {
-			return err
-		}
-	}
-	err = readLog(ctx, f.o.Log, bases[first].before, func(_ Position, e *logEntry) error {
-		return eachRef(e, func(hash string) error { used[hash] = true; return nil })
-	})
-	if err != nil {
-		return err
-	}
-	return f.dropUnused(ctx, used, unused)
+	return bases[first:], log.Drop(ctx, bases[first].before)
 }
 
 // markUsed marks the blobs of a base.
@@ -264,29 +274,69 @@ func (f *follower) markUsed(ctx context.Context, used map[string]bool, hash stri
 // unusedFor is how old a blob is that is dropped: one that was put lately may belong to a base that is not in the log yet, of whoever has taken it meanwhile.
 const unusedFor = 24 * time.Hour
 
-// dropUnused deletes the blobs that are not used and were put before a time.
+// dropUnused deletes the blobs that are not used and were put before a time. It deletes nothing if the store has a base of another directory, whose log
+// names blobs that this one does not know.
 func (f *follower) dropUnused(ctx context.Context, used map[string]bool, before time.Time) error {
+	var old []string
 	for info, err := range f.o.Bases.All(ctx) {
+		if err == nil && !used[info.Hash] {
+			err = f.checkUnused(ctx, info)
+		}
 		if err != nil {
 			return err
 		}
-		if used[info.Hash] {
-			continue
+		if !used[info.Hash] && info.Time.Before(before) {
+			old = append(old, info.Hash)
 		}
-		if _, err := f.o.Bases.Delete(ctx, info.Hash, before); err != nil {
+	}
+	for _, hash := range old {
+		if _, err := f.o.Bases.Delete(ctx, hash, before); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// ownedBlobs are some of the blobs that are no base of another directory, so that each is looked at once.
+type ownedBlobs = memo.Table[string, struct{}]
+
+// maxOwned bounds how many of them are remembered, some 150 bytes each.
+const maxOwned = 1 << 16
+
+// checkUnused fails if a blob that is not used is a base of another directory, or of a later program; also if it was put lately, for the blobs in it may be old.
+// A base that lacks a part is nobody's any more, and so is what only begins as a manifest: the blobs of runs, which their authors write, are among the others.
+func (f *follower) checkUnused(ctx context.Context, info blob.Info) error {
+	if info.Size < leastBase || f.ours.Has(info.Hash) {
+		return nil
+	}
+	is, err := isManifest(ctx, f.o.Bases, info.Hash)
+	if is {
+		err = compareSecret(ctx, f.o.Bases, info.Hash, f.dir.secret)
+	}
+	switch {
+	case err == nil || errors.Is(err, errNoManifest):
+		f.ours.Put(info.Hash, struct{}{}, 0, memo.Bounds{Entries: maxOwned})
+		return nil
+	case isLost(err) || errors.Is(err, fs.ErrInvalid): // a part of it is missing
+		return nil
+	case errors.Is(err, ErrOtherLog):
+		return fmt.Errorf("the store of bases has one of another directory, %s, and nothing is deleted from it: give each log an empty store of its own, or delete this blob if no other directory uses the store", info.Hash)
+	}
+	return err
+}
+
 // readLog calls do with the entries of a log behind a position, in order, but for those that do not count: their writer had lost the log. A damaged entry is
-// passed on as damaged. The entry behind it counts as well, since its link cannot be checked: only its number says whether it goes on from there.
+// passed on as damaged, and so is one that does not go on from the one before it although its writer had the log. The entry behind it counts as well, since its
+// link cannot be checked: only its number says whether it goes on from there.
 //
-// An entry that does not name the one before it was appended by somebody who had lost the log, or is behind such a one. For example, of entries A, B behind A,
+// An entry that names another one before it was appended by somebody who had lost the log, or is behind such a one. For example, of entries A, B behind A,
 // X behind A, and C behind B, X is passed over. An opening counts in any case, since the log itself has decided who takes it.
 func readLog(ctx context.Context, log Log, after Position, do func(Position, *logEntry) error) error {
-	head := after
+	head, owner := after, state.Epoch(0)                     // of the last entry that counts
+	seen, whole := memo.Recent[uint64]{Most: maxSeen}, false // whole: they are all that the log ever had
+	if after.Seq != 0 {
+		seen.Add(seenKey(after.Sum))
+	}
 	for entry, err := range log.Read(ctx, after) {
 		if err != nil {
 			return err
@@ -295,21 +345,34 @@ func readLog(ctx context.Context, log Log, after Position, do func(Position, *lo
 		if errors.Is(err, ErrVersion) {
 			return fmt.Errorf("%s: %w", nameOfEntry(entry.Seq), err)
 		}
-		if err != nil {
+		here := PositionOf(entry.Seq, entry.Data)
+		opens := err == nil && (e.kind == entryOpen || e.kind == entryAnew)
+		stray := err == nil && head.Seq != 0 && e.before != head.Sum
+		switch {
+		case err != nil:
 			err = &CorruptError{File: nameOfEntry(entry.Seq), What: "it cannot be read", Err: err}
-			head = Position{}
-			if err := do(Position{Seq: entry.Seq}, &logEntry{kind: entryDamaged, damage: err}); err != nil {
-				return err
-			}
+		case stray && (seen.Has(seenKey(here.Sum)) || !opens && !seen.Has(seenKey(e.before)) && (whole || e.epoch == owner)):
+			err = &CorruptError{File: nameOfEntry(entry.Seq), What: "it does not go on from the one before it"}
+		case stray && !opens:
+			seen.Add(seenKey(here.Sum))
 			continue
 		}
-		if e.kind != entryOpen && e.kind != entryAnew && head.Seq != 0 && e.before != head.Sum {
-			continue
+		if head = here; err != nil {
+			head, e = Position{}, &logEntry{kind: entryDamaged, damage: err}
+			whole = false
+		} else {
+			owner = e.epoch
+			seen.Add(seenKey(here.Sum))
+			whole = (whole || here.Seq == 1) && !seen.HasForgotten()
 		}
-		head = PositionOf(entry.Seq, entry.Data)
-		if err := do(head, e); err != nil {
+		if err := do(Position{Seq: here.Seq, Sum: head.Sum}, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// maxSeen is how many entries are remembered at least, by the beginnings of their sums, since a writer that has lost the log learns of it as it appends.
+const maxSeen = 1 << 17
+
+func seenKey(sum [32]byte) uint64 { return binary.LittleEndian.Uint64(sum[:]) }

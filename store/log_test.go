@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,8 +63,9 @@ func TestEntries(t *testing.T) {
 func TestVoidEntries(t *testing.T) {
 	var log plainLog
 	head := map[string]Position{}
+	epochs := map[string]state.Epoch{"ann": 1, "ben": 2, "cid": 3}
 	add := func(who string, kind entryKind, number int64) {
-		e := logEntry{kind: kind, at: zero, epoch: 1, number: number, before: head[who].Sum}
+		e := logEntry{kind: kind, at: zero, epoch: epochs[who], number: number, before: head[who].Sum}
 		data := e.encode()
 		log = append(log, data)
 		head[who] = PositionOf(uint64(len(log)), data)
@@ -96,4 +98,60 @@ func TestVoidEntries(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, []string{"1:1:0", "2:2:1", "3:1:0", "5:0:0", "6:2:4", "8:1:0"}, got, "nobody can tell whether the sixth goes on from the fifth")
+}
+
+// An entry that does not go on from the one before it is damaged, unless its writer may have lost the log.
+func TestEntriesThatDoNotGoOn(t *testing.T) {
+	chain := func(from int64, epoch state.Epoch, n int) (log plainLog) {
+		head := Position{}
+		for i := range n {
+			e := logEntry{kind: entryChanges, at: zero, epoch: epoch, number: from + int64(i), before: head.Sum}
+			if i == 0 {
+				e.kind, e.number = entryOpen, 0
+			}
+			log = append(log, e.encode())
+			head = PositionOf(uint64(len(log)), log[i])
+		}
+		return log
+	}
+	ours, other := chain(1, 1, 6), chain(40, 2, 6)
+	for _, tt := range []struct {
+		name    string
+		log     plainLog
+		dropped uint64
+		want    string // the numbers of those that are read, with ! of those that are damaged
+	}{
+		{"sound", ours, 0, "1 2 3 4 5 6"},
+		{"a copy of the one before", plainLog{ours[0], ours[1], ours[2], ours[2], ours[4], ours[5]}, 0, "1 2 3 !4 5 6"},
+		{"a copy at the end", plainLog{ours[0], ours[1], ours[2], ours[1]}, 0, "1 2 3 !4"},
+		{"a copy of the opening", plainLog{ours[0], ours[1], ours[2], ours[0], ours[4]}, 0, "1 2 3 !4 5"},
+		{"one is left out", plainLog{ours[0], ours[1], ours[3], ours[4], ours[5]}, 0, "1 2 !3 4 5"},
+		{"one is left out of a log that has dropped some", plainLog{ours[0], ours[1], ours[3], ours[4], ours[5]}, 1, "2 !3 4 5"},
+		{"one of another log", plainLog{ours[0], ours[1], ours[2], other[3], ours[4]}, 0, "1 2 3 !4 5"},
+		{"one of a writer that lost a log which has dropped some since", plainLog{other[0], ours[0], ours[1], other[1], ours[2]}, 2, "3 5"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			require.NoError(t, readLog(t.Context(), droppedLog{tt.log, tt.dropped}, Position{}, func(p Position, e *logEntry) error {
+				text := fmt.Sprint(p.Seq)
+				if e.kind == entryDamaged {
+					require.ErrorContains(t, e.damage, fmt.Sprintf("it does not go on from the one before it (entry %d of the log", p.Seq))
+					text = "!" + text
+				}
+				got = append(got, text)
+				return nil
+			}))
+			require.Equal(t, tt.want, strings.Join(got, " "))
+		})
+	}
+}
+
+// A droppedLog has dropped its first entries.
+type droppedLog struct {
+	plainLog
+	dropped uint64
+}
+
+func (l droppedLog) Read(ctx context.Context, after Position) iter.Seq2[Entry, error] {
+	return l.plainLog.Read(ctx, Position{Seq: max(after.Seq, l.dropped)})
 }

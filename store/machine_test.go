@@ -253,7 +253,7 @@ func drawBranch(t *rapid.T, s *state.State) decision.Decision {
 		decision.ArriveBranch{Scope: sc, Due: drawTime(t)}, decision.EndBranch{Scope: sc},
 		decision.FailBranch{Scope: sc, Failure: f}, decision.DropBranch{Scope: sc},
 	}
-	if ids := s.Branch(sc).Tokens; len(ids) > 0 {
+	if ids := s.Branch(sc).Tokens.AppendTo(nil); len(ids) > 0 {
 		out = append(out, decision.AwaitSiblings{Token: ids[0], Scope: sc, Via: "meet", Source: drawValue(t), Completes: true})
 	}
 	return rapid.SampledFrom(out).Draw(t, "branch")

@@ -89,7 +89,7 @@ func (d *Dir) checkMarkAndFormat() error {
 		version, err := formatOf(d.db)
 		return errors.Join(err, keptFormat(&VersionError{File: d.pathOf(indexFile), Version: version, Known: index.Version}))
 	}
-	if err := d.writeLockRecord(lockRecord{state: stateClosed}); err != nil {
+	if err := d.forgetClosing(); err != nil {
 		return err
 	}
 	if err := d.db.Script(`BEGIN IMMEDIATE`); err != nil {

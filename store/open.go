@@ -20,12 +20,10 @@ import (
 
 // indexPragmas prepare the connection to pawl.db, in this order.
 //
-// The connection is exclusive, so that no other program reads or writes pawl.db while an engine
-// has it: SQLite's lock is the second one, behind that of the lock file, and also holds where
-// somebody has removed the lock file. That busy_timeout is 0 has a locked pawl.db fail at once,
-// as ErrLocked, and not after a wait. It begins with synchronous=FULL: what Open itself commits,
-// such as the epoch, is durable before the lock record says so; [Dir.syncCommitsHere] relaxes
-// that at the end.
+// The connection is exclusive, so that no other program reads or writes pawl.db while an engine has it: SQLite's lock is the second one,
+// behind that of the lock file, and also holds where somebody has removed the lock file. That busy_timeout is 0 has a locked pawl.db
+// fail at once, as ErrLocked, and not after a wait. It begins with synchronous=FULL: what Open itself commits, such as the epoch, is
+// durable before the lock record says so; [Dir.syncCommitsHere] relaxes that at the end.
 const indexPragmas = `
 PRAGMA busy_timeout=0;
 PRAGMA locking_mode=EXCLUSIVE; -- no shared memory, no lock per transaction
@@ -42,18 +40,16 @@ PRAGMA secure_delete=FAST; -- what is deleted is overwritten, as far as its page
 
 // Open opens the engine directory at path, which it creates if it is missing. It fails with ErrLocked if the directory is
 // in use, and stays so for [Options.LockWait], with ErrForeign if it is one of other files, with ErrNoSpace if the disk is
-// full, with ErrSealed if its values are sealed and the codec lacks the key, and with ErrCorrupt or ErrVersion if pawl.db
-// is not what the last engine left; then nothing has been changed.
+// full, with fs.ErrPermission if the process may not write in it, with ErrSealed if its values are sealed and the codec lacks the
+// key, and with ErrCorrupt or ErrVersion if pawl.db is not what the last engine left; then nothing has been changed.
 //
-// When it returns, the directory is as the last acknowledged commit left it, whatever the last
-// engine died of: SQLite has taken up the write-ahead log, dead records and spills without a
-// record are gone, and with a log outside, pawl.db has that up to its end. No run is loaded, and
-// no file of a run is read: a damaged one is found by [Dir.Load], and costs that run alone.
+// When it returns, the directory is as the last acknowledged commit left it, whatever the last engine died of: SQLite has taken up the
+// write-ahead log, dead records and spills without a record are gone, and with a log outside, pawl.db has that up to its end. No run is
+// loaded, and no file of a run is read: a damaged one is found by [Dir.Load], and costs that run alone.
 //
-// It tries twice, because SQLite answers that a database is malformed also where the system could
-// not read a page, and an engine should not refuse its directory for one failed read. The
-// committer and the flusher begin last: while they do not run, the steps of the opening have the
-// connection for themselves.
+// It tries twice, because SQLite answers that a database is malformed also where the system could not read a page, and an engine should
+// not refuse its directory for one failed read. The committer and the flusher begin last: while they do not run, the steps of the
+// opening have the connection for themselves.
 func Open(path string, o Options) (*Dir, error) { return OpenContext(context.Background(), path, o) }
 
 // OpenContext is Open, which waits for the lock of the directory until ctx ends at the latest. See [Options.LockWait].
@@ -71,9 +67,9 @@ func OpenContext(ctx context.Context, path string, o Options) (*Dir, error) {
 		d, err = tryOpen(ctx, path, o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open engine directory %q: %w", path, typedError(err))
+		return nil, fmt.Errorf("open engine directory %q: %w", path, accessError(typedError(err)))
 	}
-	if !d.reserveGiven.Load() {
+	if !d.shortLog.Load() {
 		d.makeReserve()
 	}
 	d.warnOfAccess()
@@ -85,8 +81,7 @@ func OpenContext(ctx context.Context, path string, o Options) (*Dir, error) {
 	return d, nil
 }
 
-// tryOpen makes one attempt. After an error it closes whatever it has opened, so that the lock is
-// free again and the next attempt, or another process, finds the directory unlocked.
+// tryOpen makes one attempt. After an error it closes whatever it has opened: the next attempt, or another process, finds the directory unlocked.
 func tryOpen(ctx context.Context, path string, o Options) (*Dir, error) {
 	sealer, err := seal.NewSealer(o.Codec)
 	if err != nil {
@@ -106,15 +101,13 @@ func tryOpen(ctx context.Context, path string, o Options) (*Dir, error) {
 
 // openSteps opens the directory, and stops if its lock file is taken away meanwhile.
 //
-// The order of the steps is what makes them safe. The lock comes before everything that could be
-// changed. Then pawl.db is checked before SQLite sees it, for SQLite would take up a log of
-// another time without a word. The place in a log outside, the key of sealed values and the
-// format are checked next, before anything is written into pawl.db, so that a directory which is
-// refused is as it was. The epoch is last: from then on, an earlier owner that still lives is
-// fenced.
+// The order of the steps is what makes them safe. The lock comes before everything that could be changed. Then pawl.db is checked before
+// SQLite sees it, for SQLite would take up a log of another time without a word. The place in a log outside, the key of sealed values
+// and the format are checked next, before anything is written into pawl.db, so that a directory which is refused is as it was. The epoch
+// is last: from then on, an earlier owner that still lives is fenced.
 //
-// Somebody may remove the lock file between two steps, after which another engine can take a lock
-// of its own. It is looked for before each step, and the opening fails with ErrLocked.
+// Somebody may remove the lock file between two steps, after which another engine can take a lock of its own. It is looked for before
+// each step, and the opening fails with ErrLocked.
 func (d *Dir) openSteps(ctx context.Context) error {
 	lock := func() error { return d.lockDirectory(ctx) }
 	room := func() error { return nil }
@@ -209,13 +202,13 @@ func (d *Dir) connectIndex() error {
 
 // beginEpoch draws an epoch and writes it into pawl.db and the lock file.
 //
-// The epoch is random, and is never 0, which stands for one that is not known. Every transaction
-// of this life compares it with the one in pawl.db, see [Dir.checkFence], and attempts of tasks
-// carry the one in which they were dispatched, so that a result is taken for its own attempt only.
+// The epoch is random, and is never 0, which stands for one that is not known; it is odd, unless pawl.db may be an older one. Every transaction of this
+// life compares it with the one in pawl.db, see [Dir.checkFence], and attempts of tasks carry theirs, so that a result is taken for its own attempt only.
 //
 // The lock file says meanwhile, and the next Open takes from it after a crash:
 //
-//  1. "closed", epoch 0, no hash: nothing is known. Everything in pawl.db is checked.
+//  1. "closed", epoch 0, no hash: nothing is known but that pawl.db is the last one, or no record, if there was none before.
+//     Everything in pawl.db is checked.
 //  2. the epoch is in pawl.db, and synced: as before, for the lock file does not name it yet.
 //  3. "synced" or "open" with the epoch: pawl.db must have this epoch and a log beside it, or it is
 //     of another time, and refused.
@@ -223,12 +216,15 @@ func (d *Dir) connectIndex() error {
 // The second lock record must not come before the first commit is durable: a pawl.db that lacked
 // the epoch would be refused as an old one.
 func (d *Dir) beginEpoch() error {
-	if err := d.writeLockRecord(lockRecord{state: stateClosed}); err != nil {
+	if err := d.forgetClosing(); err != nil {
 		return err
 	}
 	var bytes [8]byte
 	_, _ = rand.Read(bytes[:]) // it never fails
 	d.epoch = state.Epoch(binary.LittleEndian.Uint64(bytes[:])) | 1
+	if d.keepsUnnamed() {
+		d.epoch <<= 1 // see leavesDoubt
+	}
 	if err := d.takeRedo(); err != nil {
 		return d.indexError(err)
 	}
@@ -295,7 +291,7 @@ func (d *Dir) loadSecret() (err error) {
 // stop there without a word. Where commits are not synced a loss of power may leave just that,
 // and nothing that was promised is lost.
 func (d *Dir) checkLogPresent(m lockRecord) error {
-	if m.state == stateClosed {
+	if !m.isLeftOpen() {
 		return nil
 	}
 	log, err := d.readFile(indexWAL)

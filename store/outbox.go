@@ -71,7 +71,7 @@ const (
 	putTold  = `INSERT INTO outbox (id, run, workflow, version, tenant, tag, at, seq, count, bytes, events, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	getTold  = `SELECT id, run, workflow, version, tenant, tag, at, seq, count, bytes, events, crc FROM outbox WHERE id > ? ORDER BY id LIMIT ?`
 	dropTold = `DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?))`
-	sumTold  = `SELECT coalesce(max(id), 0), coalesce(sum(count), 0), coalesce(sum(bytes), 0), count(*), coalesce(min(at), 0) FROM outbox`
+	sumTold  = `SELECT max(id), sum(count), sum(bytes), count(*), min(at) FROM outbox GROUP BY at / 1000`
 )
 
 // loadOutbox makes the outbox, if there is to be one, and counts what waits in it.
@@ -88,9 +88,9 @@ func (d *Dir) loadOutbox() error {
 	}
 	o := d.outbox
 	err = d.db.Each(sumTold, func(r *sqlite.Row) error {
-		o.last.Store(r.Int64(0))
-		o.count, o.bytes = r.Int64(1), r.Int64(2)
-		o.ages.Begin(r.Int64(3), r.Int64(0), time.UnixMilli(r.Int64(4)))
+		o.last.Store(max(o.last.Load(), r.Int64(0)))
+		o.count, o.bytes = o.count+r.Int64(1), o.bytes+r.Int64(2)
+		o.ages.Add(r.Int64(3), time.UnixMilli(r.Int64(4)))
 		return nil
 	})
 	if err == nil && o.count > 0 && d.options.Outbox == 0 && !d.options.LogAway { // who only looks publishes nothing
@@ -163,13 +163,13 @@ func (r *Run) countTold() {
 	}
 }
 
-// The signal is kept if the feed is busy: one is enough, for whoever gets it reads all there is.
+// addRows counts rows, and signals that there are some. The signal is kept if the feed is busy: one is enough, as all is read then.
 func (o *eventOutbox) addRows(rows []OutboxRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range rows {
 		o.count, o.bytes = o.count+rows[i].count, o.bytes+rows[i].bytes
-		o.ages.Add(rows[i].At)
+		o.ages.Add(1, rows[i].At)
 	}
 	select {
 	case o.moved <- struct{}{}:
@@ -279,6 +279,7 @@ func (d *Dir) openOutboxRow(t *OutboxRow) {
 	if t.sound {
 		text, err = d.sealer.OpenText(index.OutboxPlace(t.Run, t.seq), t.text)
 	}
+	t.text = "" // the events take its place
 	if err == nil {
 		t.Events, err = parseEvents(text)
 	}
@@ -341,7 +342,7 @@ func (d *Dir) KeepOutboxRows(rows []OutboxRow) error {
 // DropOutbox deletes rows of the outbox that were read.
 //
 // It comes after they were published. A crash in between has them published once more: so each
-// event is published at least once, and its reader knows a repetition by its numbers and the tag.
+// event is published at least once, and its reader knows a repetition by the run, the number and the tag.
 func (d *Dir) DropOutbox(rows []OutboxRow) error {
 	list := []byte{'['}
 	for i := range rows {
@@ -362,7 +363,7 @@ func (d *Dir) DropOutbox(rows []OutboxRow) error {
 	defer o.mu.Unlock()
 	for i := range rows {
 		o.count, o.bytes = o.count-rows[i].count, o.bytes-rows[i].bytes
-		o.ages.Drop(rows[i].ID, rows[i].At)
+		o.ages.Drop(rows[i].At)
 	}
 	close(o.changed)
 	o.changed = make(chan struct{})

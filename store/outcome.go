@@ -24,8 +24,9 @@ const (
 	getOutcomeID   = `SELECT id FROM outcomes WHERE key = ?`
 	dropOutcome    = `DELETE FROM outcomes WHERE key = ?`
 	dropRefsOf     = `DELETE FROM blob_refs WHERE num = (SELECT -id FROM outcomes WHERE key = ?)`
-	dropOldOutcome = `DELETE FROM outcomes WHERE at < ?` + notScheduled
-	dropOldRefs    = `DELETE FROM blob_refs WHERE num IN (SELECT -id FROM outcomes WHERE at < ?` + notScheduled + `)`
+	nextOutcomes   = `SELECT coalesce(max(id), 0), count(*) FILTER (WHERE at < ?` + notOurs + `) FROM (SELECT id, at, key FROM outcomes WHERE id > ? ORDER BY id LIMIT ?)`
+	dropOldOutcome = `DELETE FROM outcomes WHERE id > ? AND id <= ? AND at < ?` + notOurs
+	dropOldRefs    = `DELETE FROM blob_refs WHERE num IN (SELECT -id FROM outcomes WHERE id > ? AND id <= ? AND at < ?` + notOurs + `)`
 	getKept        = `SELECT key, value, at, crc FROM outcomes WHERE key > ? AND key < ? ORDER BY key LIMIT ?`
 	dropKept       = `DELETE FROM outcomes WHERE key >= ? AND key < ?`
 	dropKeptRefs   = `DELETE FROM blob_refs WHERE num IN (SELECT -id FROM outcomes WHERE key >= ? AND key < ?)`
@@ -35,8 +36,8 @@ const (
 // and repair have them without knowing of them. Nothing is a schedule's but what has such a key.
 const ScheduleKeys = "pawl:schedule"
 
-// notScheduled leaves out the rows of schedules, which no age makes needless.
-const notScheduled = ` AND NOT (key >= '` + ScheduleKeys + `' AND key < 'pawl:schedulf')`
+// notOurs leaves out the rows of schedules, and those of tasks, which go with their runs: no age makes them needless.
+const notOurs = ` AND NOT (key >= 'pawl:' AND key < 'pawl;')`
 
 // A Kept is a value of the JSON model that is kept under a key.
 type Kept struct {
@@ -145,7 +146,7 @@ func writeKept(db *sqlite.Conn, rows []keptRow) error {
 	return nil
 }
 
-// keptPage is how many values are read at once.
+// keptPage is how many values are read, or forgotten, at once.
 const keptPage = 256
 
 // OutcomesUnder yields what is kept under the keys that begin with a prefix of ASCII, in their order, page by page. An error that has
@@ -234,16 +235,35 @@ func endOfPrefix(prefix string) string {
 	return prefix[:len(prefix)-1] + string(prefix[len(prefix)-1]+1)
 }
 
-// ForgetOutcomes forgets what has been kept since before an instant, and returns
-// how many outcomes that were.
+// ForgetOutcomes forgets what hosts have kept since before an instant, and returns how many outcomes that were, also with an error. It
+// goes page by page: commits go on in between.
 func (d *Dir) ForgetOutcomes(before time.Time) (n int, err error) {
+	at := before.UnixMilli()
+	for after, end := int64(0), int64(-1); end != 0; after = end {
+		old := int64(0)
+		err := d.readIndex(func(db *sqlite.Conn) error {
+			_, err := db.One(nextOutcomes, func(r *sqlite.Row) error { end, old = r.Int64(0), r.Int64(1); return nil }, at, after, int64(keptPage))
+			return err
+		})
+		if err == nil && (old > 0 || after == 0) { // the first page also asks whether anything may be committed
+			old, err = d.forgetBetween(after, end, at)
+		}
+		if err != nil {
+			return n, err
+		}
+		n += int(old)
+	}
+	return n, nil
+}
+
+// forgetBetween forgets the outcomes with ids behind one, up to another, that were kept before an instant, and returns how many.
+func (d *Dir) forgetBetween(after, end, at int64) (n int64, err error) {
 	err = d.updateIndex(func(db *sqlite.Conn) error {
 		d.eraseSoon()
-		if _, err := db.Exec(dropOldRefs, before.UnixMilli()); err != nil {
-			return err
+		_, err := db.Exec(dropOldRefs, after, end, at)
+		if err == nil {
+			n, err = db.Exec(dropOldOutcome, after, end, at)
 		}
-		rows, err := db.Exec(dropOldOutcome, before.UnixMilli())
-		n = int(rows)
 		return err
 	})
 	return n, err

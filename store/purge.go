@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,7 +63,7 @@ func (d *Dir) PurgeAll(runs []Member, keys func(workflow.RunID) string) error {
 			m.Err = nil
 		}
 		if m.Err == nil {
-			d.flusher.waitForRun(m.row.Run)
+			d.flusher.waitForRun(m.row.Run, true)
 			going = append(going, m)
 		}
 	}
@@ -70,7 +71,11 @@ func (d *Dir) PurgeAll(runs []Member, keys func(workflow.RunID) string) error {
 		return nil
 	}
 	p := purge{dir: d, runs: going, keys: keys}
-	defer d.restoreReserve()
+	defer func() {
+		d.mu.Lock() // another purge may be given the reserve meanwhile
+		defer d.mu.Unlock()
+		d.restoreReserve()
+	}()
 	err := p.commitRows()
 	if errors.Is(err, errDoubtful) {
 		if err = p.readDoubtful(); err == nil && len(p.runs) > 0 {
@@ -81,28 +86,53 @@ func (d *Dir) PurgeAll(runs []Member, keys func(workflow.RunID) string) error {
 		return fmt.Errorf("purge: %w", err)
 	}
 	d.dropSpills(p.spills)
-	if err := d.syncLog(); err != nil {
-		return fmt.Errorf("purge: %w", err)
-	}
-	d.removeFilesOf(p.runs)
-	return nil
+	return d.removeFilesOf(p.runs)
 }
 
-// removeFilesOf removes the files of runs that are purged, and leaves with a run why its files stay.
-func (d *Dir) removeFilesOf(gone []*Member) {
+// removeFilesOf removes the files of runs that are purged, when that is durable, and leaves with a run why its files stay. The
+// eraser, and Close, try again.
+func (d *Dir) removeFilesOf(gone []*Member) error {
+	unsynced := d.syncLog()
 	folders, err := d.root.Open(runsDir) // once, since each file would take it anew
+	if err == nil {
+		defer func() { _ = folders.Close() }() // nothing was written
+	}
 	for _, m := range gone {
 		switch {
 		case m.Err != nil || errors.Is(err, fs.ErrNotExist): // no run has had a file
-		case err != nil:
-			m.Err = fmt.Errorf("purge run %q: %w", string(m.row.Run), err)
+			continue
+		case unsynced != nil || err != nil:
+			m.Err = fmt.Errorf("purge run %q: %w", string(m.row.Run), cmp.Or(unsynced, err))
 		default:
 			m.Err = d.removeRunFiles(folders, &m.row)
 		}
+		if m.Err != nil {
+			d.garbage.mu.Lock()
+			d.garbage.gone = append(d.garbage.gone, &Member{row: m.row})
+			d.garbage.mu.Unlock()
+			d.wakeEraser()
+		}
 	}
-	if err == nil {
-		_ = folders.Close() // nothing was written
+	if unsynced != nil {
+		unsynced = fmt.Errorf("purge: %w", unsynced)
 	}
+	return unsynced
+}
+
+// removeLeft tries again to remove the files of purged runs that could not be removed.
+func (d *Dir) removeLeft() (err error) {
+	d.garbage.mu.Lock()
+	left := d.garbage.gone
+	d.garbage.gone = nil
+	d.garbage.mu.Unlock()
+	if len(left) == 0 {
+		return nil
+	}
+	err = d.removeFilesOf(left)
+	for _, m := range left {
+		err = cmp.Or(err, m.Err)
+	}
+	return err
 }
 
 // DropUnusedDefinitions deletes definitions that purged runs had, if no other run has them and no name is published with them. It

@@ -1,12 +1,16 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -101,4 +105,120 @@ func TestPurgeOfManyFoundRuns(t *testing.T) {
 	require.Empty(t, failed)
 	require.Empty(t, all(t, d.Ended(false)))
 	require.Empty(t, all(t, d.AllHeads(RunFilter{})))
+}
+
+// A clearCodec leaves values as they are, and calls a function before it decodes the next one.
+type clearCodec struct{ before atomic.Pointer[func()] }
+
+func (c *clearCodec) KeyID() string                                 { return "clear" }
+func (c *clearCodec) Encode(_ string, plain []byte) ([]byte, error) { return bytes.Clone(plain), nil }
+
+func (c *clearCodec) Decode(_, _ string, stored []byte) ([]byte, error) {
+	if f := c.before.Swap(nil); f != nil {
+		(*f)()
+	}
+	return bytes.Clone(stored), nil
+}
+
+// TestPurgeBetweenRowAndFile purges a run whose row was read, and whose file was not yet. Nothing is damaged: the run is gone, or the
+// next one of that id is read.
+func TestPurgeBetweenRowAndFile(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		c := &clearCodec{}
+		d := openWith(t, t.TempDir(), Options{Codec: c})
+		end := func(output string) {
+			o := start(t, d, "r1")
+			o.do(state.Start{}, startRun(nil), decision.CompleteRun{At: at(2), Output: map[string]any{"text": output}})
+			require.NoError(t, o.file())
+		}
+		end("first")
+		purge := func() {
+			require.NoError(t, d.Purge("r1", ""))
+			if again {
+				end("second")
+			}
+		}
+		c.before.Store(&purge)
+		s, err := d.State("r1")
+		require.Nil(t, c.before.Load())
+		if !again {
+			require.ErrorIs(t, err, ErrRunNotFound)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"text": "second"}, s.Output)
+	}
+}
+
+// A file of a purged run that could not be removed is removed later, at the latest when the directory is closed: no sweep follows.
+func TestAPurgedFileIsRemovedLater(t *testing.T) {
+	for name, wait := range map[string]func(d *Dir, file string){
+		"at Close": func(d *Dir, _ string) { require.NoError(t, d.Close()) },
+		"by the eraser": func(d *Dir, _ string) {
+			require.NoError(t, d.removeLeft()) // which it calls
+			require.Empty(t, d.garbage.gone)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, t.TempDir())
+			finishRun(t, d, Head{Run: "gone"}, "secret")
+			finishRun(t, d, Head{Run: "stays"}, "x")
+			require.NoError(t, load(t, d, "gone").file())
+			require.NoError(t, load(t, d, "stays").file())
+			head, err := d.Head("gone")
+			require.NoError(t, err)
+			file := d.pathOf(head.File)
+			require.NoError(t, os.Rename(file, file+".aside"))
+			require.NoError(t, os.Mkdir(file, 0o700)) // which is not removed as a file is
+			require.Error(t, d.Purge("gone", ""))
+			require.Error(t, d.removeLeft(), "it still cannot be removed")
+			require.NoError(t, os.Remove(file))
+			require.NoError(t, os.Rename(file+".aside", file))
+			wait(d, file)
+			require.NoFileExists(t, file)
+			require.NoError(t, d.Close())
+			require.NotNil(t, load(t, open(t, d.path), "stays"))
+		})
+	}
+}
+
+// Outcomes are forgotten some at a time, and neither newer ones nor those that tasks need.
+func TestForgetOutcomesGoesPageByPage(t *testing.T) {
+	d := open(t, t.TempDir())
+	const pages = 3
+	var all []Kept
+	ref := blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64), Size: 1}
+	for i := range pages*keptPage + 7 {
+		key, when := fmt.Sprint("k", i), at(i)
+		if i%10 == 0 {
+			key = fmt.Sprint(ScheduleKeys, i)
+		}
+		all = append(all, Kept{key, map[string]any{"of": ref.Value()}, when})
+	}
+	require.NoError(t, d.KeepOutcomes(all...))
+	count := func(text string) (n int64) {
+		require.NoError(t, d.readIndex(func(db *sqlite.Conn) (err error) { n, err = numberOf(db, text); return err }))
+		return n
+	}
+	largest, was := int64(0), int64(0)
+	d.hook.OnHit(func(point string) {
+		switch point {
+		case "commit.begin":
+			was, _ = numberOf(d.db, `SELECT count(*) FROM outcomes`)
+		case "commit.inside":
+			now, _ := numberOf(d.db, `SELECT count(*) FROM outcomes`)
+			largest = max(largest, was-now)
+		}
+	})
+	before := d.commits.Load()
+	n, err := d.ForgetOutcomes(at(2*keptPage + 5))
+	require.NoError(t, err)
+	require.Equal(t, (2*keptPage+5)*9/10, n)
+	require.Equal(t, int64(pages), d.commits.Load()-before, "and none for a page without old ones")
+	require.LessOrEqual(t, largest, int64(keptPage))
+	require.Equal(t, int64(len(all)-n), count(`SELECT count(*) FROM outcomes`))
+	require.Equal(t, int64(len(all)-n), count(`SELECT count(*) FROM blob_refs`))
+	n, err = d.ForgetOutcomes(at(2*keptPage + 5))
+	require.NoError(t, err)
+	require.Zero(t, n)
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -49,4 +50,37 @@ func TestARunThatPawlDBLacks(t *testing.T) {
 	head, err := store.OpenDir(t, repaired).Head("r1")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, head.Seq, o.Run().Head().Seq)
+}
+
+// TestARedoLogThatNothingNames: a pawl.db that lacks the runs of a redo log is refused, also if there is no lock record that says so.
+func TestARedoLogThatNothingNames(t *testing.T) {
+	d := store.OpenDir(t, t.TempDir())
+	first := store.StartOwner(t, d, "first")
+	first.Do(state.Start{}, store.StartRun(nil))
+	require.NoError(t, d.Close())
+	d = store.OpenDir(t, d.Path())
+	later := store.StartOwner(t, d, "later")
+	later.Do(state.Start{}, store.StartRun(nil))
+	later.Do(state.Heartbeat{})
+	later.Do(state.Heartbeat{})
+	for _, lock := range []string{"", "closed 00"} {
+		path := store.Crashed(t, d.Path())
+		for _, name := range []string{store.LockName, store.IndexFile + "-wal"} {
+			require.NoError(t, os.Remove(filepath.Join(path, name)))
+		}
+		if lock != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(path, store.LockName), []byte(lock), 0o600))
+		}
+		_, err := store.Open(path, store.Options{})
+		require.ErrorIs(t, err, store.ErrCorrupt)
+		require.ErrorContains(t, err, "it does not name pawl.db-redo, which has them")
+		report, err := store.Verify(path)
+		require.NoError(t, err)
+		require.Positive(t, report.Damage, report.Findings)
+		require.FileExists(t, filepath.Join(path, "pawl.db-redo"))
+	}
+	// With its log pawl.db has or names everything, and nobody misses the lock record.
+	path := store.Crashed(t, d.Path())
+	require.NoError(t, os.Remove(filepath.Join(path, store.LockName)))
+	later.Same(store.OpenDir(t, path))
 }

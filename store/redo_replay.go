@@ -56,8 +56,12 @@ func (d *Dir) redoMark(db *sqlite.Conn) (m index.RedoMark, err error) {
 // power had cut it.
 //
 // A redo log that is not named any more has nothing that pawl.db lacks, and where commits are not synced pawl.db may be behind.
+//
+// Without a lock record pawl.db may be of another time than the redo log, and then lacks whole runs. It is of the same time if its epoch is
+// the life of the redo log, in which runs may have been purged, or that of the engine which took over the redo log, and executed it.
 func (d *Dir) checkUnnamedRedo(db *sqlite.Conn, m lockRecord) error {
-	if m.state != stateSynced {
+	unknown := m == lockRecord{}
+	if m.state != stateSynced && !unknown {
 		return nil
 	}
 	data, err := d.readSparse(redoFile)
@@ -67,11 +71,26 @@ func (d *Dir) checkUnnamedRedo(db *sqlite.Conn, m lockRecord) error {
 	if err != nil {
 		return err
 	}
-	if life, err := redo.LifeOf(data); err != nil || life != uint64(m.epoch) {
-		return nil
+	life, owner, err := redo.OwnerOf(data)
+	if err != nil {
+		return nil //nolint:nilerr // it is no redo log, and nothing names it
+	}
+	epoch := m.epoch
+	if unknown {
+		if epoch, err = index.ReadEpoch(db); err != nil {
+			return err
+		}
 	}
 	r := index.Replay{DB: db}
-	err = redo.Read(data, r.CheckPresent)
+	check := r.CheckPresent
+	switch here := uint64(epoch); {
+	case life == here && redo.IsSynced(data):
+	case unknown && life != here && owner != here:
+		check = func(frame []byte) error { return errors.Join(r.CheckRows(0)(frame), r.CheckPresent(frame)) }
+	default:
+		return nil
+	}
+	err = redo.Read(data, check)
 	if errors.Is(err, redo.ErrDamaged) {
 		return nil
 	}
@@ -92,7 +111,7 @@ func (d *Dir) readRedo() (data []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := redo.LifeOf(data)
+	found, _, err := redo.OwnerOf(data)
 	if err == nil && found != life {
 		return nil, &CorruptError{File: d.pathOf(redoFile), What: fmt.Sprintf("it is of another time: its life is %016x, not %016x", found, life)}
 	}

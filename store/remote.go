@@ -76,9 +76,10 @@ type remote struct {
 	tail   *logTail       // the last entries
 	anew   *anewRequest   // the log is to be begun anew; nil otherwise
 
-	replayed int64 // bytes of changes that were got from the log
+	replayed int64      // bytes of changes that were got from the log
+	ours     ownedBlobs // of the store of bases
 
-	appending atomic.Pointer[time.Time] // when the commit under way has come to the log; nil without one
+	appending atomic.Pointer[time.Time] // when the entry under way has come to the log; nil without one
 
 	since atomic.Int64  // bytes of changes since the last base was begun
 	size  atomic.Int64  // of the pawl.db of the last base
@@ -86,10 +87,10 @@ type remote struct {
 	loop  sync.WaitGroup
 
 	ending sync.Once
-	end    *time.Timer // of EndLog
 
 	mu     sync.Mutex
 	report RemoteReport
+	end    *time.Timer // of EndLog
 }
 
 // OpenRemote opens the directory at path with its log, as [Open] does. If the directory is missing, it is
@@ -186,8 +187,6 @@ func openJoined(ctx context.Context, path string, o Options, r *remote) (*Dir, e
 // No commit may come before the first base, or the log would have transactions that begin with
 // nothing. Nobody commits yet, since the caller does not have the directory.
 func (r *remote) startKeeping(ctx context.Context, d *Dir) error {
-	r.stop(nil)
-	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	if !r.place.Based {
 		if err := r.keepBase(ctx, d); err != nil {
 			return err
@@ -196,6 +195,8 @@ func (r *remote) startKeeping(ctx context.Context, d *Dir) error {
 	if err := r.dropFormer(ctx); err != nil {
 		return err
 	}
+	r.stop(nil)
+	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	if r.since.Load() >= minRebase {
 		r.askForBase()
 	}
@@ -225,9 +226,7 @@ func (d *Dir) appendTransaction(tape []byte) error {
 	d.hook.Hit("remote.append")
 	e := &logEntry{kind: entryCommit, at: time.Now(), epoch: d.epoch, changes: [][]byte{tape}}
 	begun := time.Now()
-	r.appending.Store(&begun)
-	err := r.appendEntry(e)
-	if r.appending.Store(nil); err != nil {
+	if err := r.appendEntry(e); err != nil {
 		return err
 	}
 	d.options.Metrics.LogAppended(begun)
@@ -242,6 +241,21 @@ func (d *Dir) appendTransaction(tape []byte) error {
 	return nil
 }
 
+// ConfirmLog fails with ErrFenced if somebody else has taken the log of the directory, with ErrRemote if the directory was opened without, and as a
+// commit does. When it succeeds the log was that of this directory when ConfirmLog was called.
+//
+// It is for a caller who is about to change what the owners of a log share, and the log does not guard: an earlier owner that is idle does
+// not notice by itself that it has lost the log. The entry says nothing, and only the owner can append it.
+func (d *Dir) ConfirmLog() error {
+	switch {
+	case d.logAway:
+		return ErrRemote
+	case d.remote == nil:
+		return nil
+	}
+	return d.noteEntry(&logEntry{kind: entryCommit, at: time.Now(), epoch: d.epoch}, func() {})
+}
+
 // appendEntry appends an entry behind the last one, and returns when it is there. The error is a *refusal if the log does not
 // have the entry. The lock is held.
 //
@@ -250,7 +264,10 @@ func (d *Dir) appendTransaction(tape []byte) error {
 func (r *remote) appendEntry(e *logEntry) error {
 	e.before = r.place.Sum
 	data := e.encode()
+	begun := time.Now()
+	r.appending.Store(&begun)
 	p, err := r.appendData(data)
+	r.appending.Store(nil)
 	if err == nil {
 		r.place.Seq, r.place.Sum = p.Seq, p.Sum
 		r.tail.keepEntry(data, flagOf(true, e.changes))
@@ -266,9 +283,9 @@ func (r *remote) appendEntry(e *logEntry) error {
 // has the log. In between the transaction stays open and all commits wait. Only two things end
 // that: the end of the directory, and a log that is damaged; the error is ErrUnknown then. That a
 // full log may refuse is believed at the first attempt only: after another error, an earlier
-// attempt may have got there.
+// attempt may have got there. Then the log drops what it can, and the same entry is tried again.
 func (r *remote) appendData(data []byte) (Position, error) {
-	failed := error(nil)
+	failed, dropped := error(nil), false
 	for pause := firstPause; ; pause = min(2*pause, maxRetryPause) {
 		p, err := r.o.Log.Append(r.ctx, data)
 		switch {
@@ -286,17 +303,28 @@ func (r *remote) appendData(data []byte) (Position, error) {
 			return p, fmt.Errorf("%w: %w", ErrUnknown, context.Cause(r.ctx))
 		case errors.Is(err, ErrCorrupt):
 			return p, fmt.Errorf("%w: %w", ErrUnknown, err)
+		case errors.Is(err, ErrNoSpace) && !dropped:
+			room := r.makeRoom(r.ctx)
+			if dropped = room == nil; dropped {
+				continue
+			}
+			err = errors.Join(err, room)
 		}
 		failed = err
 		r.tell(err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-r.ctx.Done():
-			timer.Stop()
+		if !waitOut(r.ctx, pause) {
 			return p, fmt.Errorf("%w: %w: %w", ErrUnknown, context.Cause(r.ctx), err)
 		}
 	}
+}
+
+// makeRoom has a log that is full drop what is older than its last base, and has a new one made, behind which it can drop more.
+//
+// It needs no lock, and nothing of the directory: a commit may be waiting for the room.
+func (r *remote) makeRoom(ctx context.Context) error {
+	r.askForBase()
+	_, err := dropEntries(ctx, r.o.Log, time.Now(), 1)
+	return err
 }
 
 // askForBase has a base made soon.
@@ -335,18 +363,32 @@ func (d *Dir) appendFailed(err error) error {
 	return d.failForGood(d.rollbackAfter(err))
 }
 
-// EndLog gives the log of a remote directory a last while to answer, after which commits that wait for it fail
-// with ErrUnknown, and all later ones. Close calls it.
+// EndLog gives the log of a remote directory a last while to answer: when it has been silent for that long, the commit that waits for it fails
+// with ErrUnknown, and so do all later ones. Close calls it.
 //
-// Without it a Close would wait for as long as the log is silent.
+// Without it a Close would wait for as long as the log is silent. A log that answers is not ended, however long Close takes.
 func (d *Dir) EndLog() {
 	if r := d.remote; r != nil {
-		r.ending.Do(func() {
-			r.end = time.AfterFunc(drainTime, func() {
-				r.stop(fmt.Errorf("%w: the log did not answer within %v", ErrClosed, drainTime))
-			})
-		})
+		r.ending.Do(func() { r.limitSilence(drainTime) })
 	}
+}
+
+// limitSilence looks after a while whether an entry has waited for the log for drainTime, and so on until one has, or the directory is closed.
+func (r *remote) limitSilence(after time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.end = time.AfterFunc(after, func() {
+		left := drainTime
+		if since := r.appending.Load(); since != nil {
+			left -= time.Since(*since)
+		}
+		switch {
+		case left <= 0:
+			r.stop(fmt.Errorf("%w: the log did not answer within %v", ErrClosed, drainTime))
+		case r.ctx.Err() == nil:
+			r.limitSilence(left)
+		}
+	})
 }
 
 // leaveLog ends what uses the log. Nothing is committed any more.
@@ -355,8 +397,10 @@ func (d *Dir) EndLog() {
 func (d *Dir) leaveLog() {
 	if r := d.remote; r != nil {
 		r.loop.Wait()
-		r.end.Stop()
 		r.stop(ErrClosed)
+		r.mu.Lock()
+		r.end.Stop()
+		r.mu.Unlock()
 		if err := r.tail.closeFile(); err != nil {
 			d.options.Logger.Warn("the last entries of the log may not be in the directory", "file", d.pathOf(tailFile), "error", err)
 		}

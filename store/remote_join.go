@@ -53,6 +53,35 @@ func (d *Dir) joinLog() error {
 	if r != nil && r.has && (errors.Is(err, errAnew) || errors.Is(err, errBehind) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrOtherLog)) {
 		err = d.checkGeneration(err)
 	}
+	if errors.Is(err, errBehind) || errors.Is(err, errSuperseded) {
+		return d.checkReplacement(err)
+	}
+	return err
+}
+
+// checkReplacement looks whether the log is that of the directory, which is about to be made anew from it: it returns the reason for that,
+// or ErrOtherLog. Its last base tells, which the new one would be made of.
+//
+// A directory in which nothing ever was, and which the log has no base of, loses nothing: it may have been made at the same time as another one.
+func (d *Dir) checkReplacement(reason error) error {
+	r := d.remote
+	switch empty, err := index.IsEmpty(d.db); {
+	case err != nil:
+		return d.indexError(err)
+	case empty && !r.place.Based:
+		return reason
+	}
+	f := &restorer{o: RestoreOptions{Log: r.o.Log, Bases: r.o.Bases}}
+	err := f.plan(r.ctx)
+	if errors.Is(err, ErrNoBase) {
+		return &CorruptError{File: "the log", What: "it has dropped what the directory lacks, and has no base"}
+	}
+	if err == nil {
+		err = compareSecret(r.ctx, r.o.Bases, f.base.base, d.secret)
+	}
+	if err == nil {
+		err = reason
+	}
 	return err
 }
 
@@ -115,8 +144,11 @@ func (d *Dir) checkUnused() error {
 		if e.kind == entryOpen {
 			return nil
 		}
-		if empty, err := index.IsEmpty(d.db); err != nil || empty {
-			return errors.Join(d.indexError(err), errBehind)
+		switch empty, err := index.IsEmpty(d.db); {
+		case err != nil:
+			return d.indexError(err)
+		case empty:
+			return errBehind
 		}
 		return fmt.Errorf("%w: it has something at %d, and this directory has no log: use a log of its own, or a new folder to get the directory of that one", ErrOtherLog, p.Seq)
 	})
@@ -411,19 +443,21 @@ func (o *Options) warn(text string, args ...any) {
 // It is filled entry by entry, by readSome.
 type logSurvey struct {
 	report     RecoverReport
-	generation uint64 // the highest
-	later      bool   // it has a base of a later generation than the directory
+	generation uint64   // the highest
+	later      bool     // it has a base of a later generation than the directory
+	bases      []string // that the log names
 }
 
-// maxHole is over how many missing entries a survey looks for further ones.
+// maxHole is behind how many numbers in a row that cannot be read a survey passes over some.
 const maxHole = 1000
 
-// surveyLog looks at everything in the log.
+// surveyLog looks at everything in the log, up to its end.
 //
-// It goes on behind what cannot be read, number by number, until entries can be read again or a
-// bound is reached: so what lies behind a hole is counted, and told. known has the entries of the
-// directory by their sums: the one that pawl.db has last, and those of the tail.
-func (d *Dir) surveyLog() (*logSurvey, error) {
+// It goes on behind what cannot be read, number by number, until entries can be read again: so what lies behind a hole is counted, and told. In a
+// large hole each step is twice as long as the last one, and each number that it passes over counts as one more that is given up: nobody has looked whether
+// there is an entry. The last entry is never passed over. known has the entries of the directory by their sums: the one that pawl.db
+// has last, and those of the tail.
+func (d *Dir) surveyLog(end Position) (*logSurvey, error) {
 	r := d.remote
 	known := map[[32]byte]bool{r.place.Sum: true}
 	err := r.tail.eachRecord(func(_ string, _ int64, entry []byte, _ tailFlag) { known[PositionOf(0, entry).Sum] = true })
@@ -432,7 +466,8 @@ func (d *Dir) surveyLog() (*logSurvey, error) {
 	}
 	s := &logSurvey{}
 	s.report.Directory, s.report.Generation = Position{Seq: r.place.Seq, Sum: r.place.Sum}, r.place.Generation
-	for after, missing := (Position{}), 0; ; missing++ {
+	missing := uint64(0)
+	for after := (Position{}); ; {
 		was := s.report.Log.Seq
 		err := s.readSome(r, after, known)
 		if err == nil {
@@ -445,17 +480,37 @@ func (d *Dir) surveyLog() (*logSurvey, error) {
 		if s.report.Log.Seq > was {
 			missing = 0
 		}
-		if missing > maxHole {
-			break
-		}
-		if after.Seq = max(after.Seq, s.report.Log.Seq) + 1; missing == 0 {
+		if missing == 0 {
 			s.report.GivenUp++ // nobody can tell what it was
+		}
+		next := max(after.Seq, s.report.Log.Seq) + 1
+		if after.Seq = next; missing >= maxHole && next+1 < end.Seq {
+			after.Seq = min(next+missing, end.Seq-1)
+			s.report.GivenUp += int(after.Seq - next) //nolint:gosec // numbers of entries in one log
+		}
+		if missing += after.Seq - next + 1; after.Seq >= end.Seq {
+			break
 		}
 	}
 	if r.place.Seq > s.report.Common {
 		s.report.Lacks = r.place.Seq - s.report.Common
 	}
 	return s, nil
+}
+
+// checkBases fails with ErrOtherLog if nothing in the log is known to the directory, and a base in it is of another one. If none of the bases can
+// be read, each may hold commits, and counts as one entry that is given up.
+func (d *Dir) checkBases(s *logSurvey) error {
+	if s.report.Common > 0 {
+		return nil
+	}
+	for _, base := range s.bases {
+		if err := compareSecret(d.remote.ctx, d.remote.o.Bases, base, d.secret); !isUnreadable(err) {
+			return err
+		}
+	}
+	s.report.GivenUp += len(s.bases)
+	return nil
 }
 
 // noteDamage keeps the first damage, which is what a person has to look at.
@@ -487,7 +542,7 @@ func (s *logSurvey) readSome(r *remote, after Position, known map[[32]byte]bool)
 		case err != nil:
 			s.noteDamage(nameOfEntry(p.Seq) + ": " + err.Error())
 			s.report.GivenUp++
-		case e.kind == entryCommit:
+		case e.kind == entryCommit && len(e.changes) > 0:
 			s.report.GivenUp++
 			if s.report.Until = e.at; s.report.Since.IsZero() {
 				s.report.Since = e.at
@@ -495,6 +550,9 @@ func (s *logSurvey) readSome(r *remote, after Position, known map[[32]byte]bool)
 		default:
 			s.generation = max(s.generation, e.generation())
 			s.later = s.later || e.kind == entryBase && e.generation() > r.place.Generation
+			if e.kind == entryBase {
+				s.bases = append(s.bases, e.base)
+			}
 		}
 	}
 	return nil

@@ -175,8 +175,9 @@ func (d *Dir) findPlace() (bool, error) {
 	return false, nil
 }
 
-// takeLog takes the log, and tries again until that has succeeded or ctx ends.
+// takeLog takes the log, and tries again until that has succeeded or ctx ends. A log that is full drops what is older than its last base.
 func (r *remote) takeLog(ctx context.Context, makeEntry func(Position) []byte) (Position, error) {
+	dropped := false
 	for pause := firstPause; ; pause = min(2*pause, maxRetryPause) {
 		p, err := r.o.Log.Take(ctx, makeEntry)
 		switch {
@@ -187,13 +188,15 @@ func (r *remote) takeLog(ctx context.Context, makeEntry func(Position) []byte) (
 			return p, context.Cause(ctx)
 		case errors.Is(err, ErrCorrupt):
 			return p, err
+		case errors.Is(err, ErrNoSpace) && !dropped:
+			failed := r.makeRoom(ctx)
+			if dropped = failed == nil; dropped {
+				continue
+			}
+			err = errors.Join(err, failed)
 		}
 		r.tell(err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !waitOut(ctx, pause) {
 			return p, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
@@ -284,7 +287,7 @@ type anewRequest struct {
 // RecoverLog begins the log of a directory anew, with what the directory at path has: for a log that has a hole, is damaged or is gone. No
 // engine may have the directory open. Engines that have taken the log commit nothing more, and other directories of that log are made anew when they are opened
 // again. Without Begin it only reports. It fails as [OpenRemote] does, with ErrGivesUp, with ErrNothingLost, and with
-// ErrOtherLog if the directory has no log.
+// ErrOtherLog if the directory has no log, or the log is of another directory.
 //
 // It is the one operation that gives up entries of a log, so it asks twice: without Begin it says
 // how many, and with it, the caller must have said that as many may go.
@@ -334,7 +337,10 @@ func (d *Dir) beginAnew() error {
 	if err != nil {
 		return err
 	}
-	s, err := d.surveyLog()
+	s, err := d.surveyLog(end)
+	if err == nil {
+		err = d.checkBases(s)
+	}
 	if err != nil {
 		return err
 	}
@@ -412,11 +418,7 @@ func (r *remote) dropFormer(ctx context.Context) error {
 		if err == nil || r.anew == nil {
 			return context.Cause(ctx)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !waitOut(ctx, pause) {
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}

@@ -1,14 +1,18 @@
 package store_test
 
 import (
+	"context"
+
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store"
 )
 
 func init() {
-	store.Verify = func(path string) (store.Checked, error) { return checked(rescue.Verify(path, rescue.Options{})) }
+	store.Verify = func(path string) (store.Checked, error) {
+		return checked(rescue.Verify(context.Background(), path, rescue.Options{}))
+	}
 	store.Repair = func(path, into string) (store.Checked, error) {
-		return checked(rescue.Repair(path, into, rescue.Options{}))
+		return checked(rescue.Repair(context.Background(), path, into, rescue.Options{}))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -270,7 +269,7 @@ func isTrim(text string) bool { return text == deleteLog || text == dropPurged }
 
 // RestoreBackup makes an engine directory of one that Backup has made, which is only read: a copy of all of its files, in a new directory as
 // Restore has it. No engine may have the backup open: it fails with ErrLocked then. It fails with ErrNotEmpty too if into is in the backup,
-// and with ErrCorrupt if that was not finished. The contents of the files are for a verification to look at.
+// and with ErrCorrupt if that was not finished; a symbolic link in it is refused. The contents of the files are for a verification to look at.
 func RestoreBackup(ctx context.Context, from, into string, c Codec) (info RestoreInfo, err error) {
 	in, err := Inspect(from, c) // which keeps engines away from it
 	if err != nil {
@@ -309,6 +308,8 @@ func copyBackup(ctx context.Context, from, to *os.Root, info *RestoreInfo) error
 			return nil
 		case e.IsDir():
 			return to.Mkdir(name, 0o700)
+		case e.Type()&fs.ModeSymlink != 0: // it may lead to the blobs
+			return fmt.Errorf("%s is a symbolic link, and nothing behind it would be restored: put there what it leads to", name)
 		case !e.Type().IsRegular(): // such as the socket of an engine that has ended
 			return nil
 		}
@@ -333,11 +334,7 @@ func copySyncedFile(from, to *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(w, r)
-	if err == nil {
-		err = w.Sync()
-	}
-	return errors.Join(err, w.Close())
+	return fillSynced(w, r)
 }
 
 // writeIndex writes pawl.db as the base has it.
@@ -409,13 +406,7 @@ func (r *restorer) writeFile(ctx context.Context, hash, path string) error {
 	if err != nil {
 		return err
 	}
-	if _, err = io.Copy(to, from); err == nil {
-		err = to.Sync()
-	}
-	if closed := to.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err = fillSynced(to, from); err != nil {
 		err = errors.Join(err, os.Remove(path))
 	}
 	return err

@@ -24,20 +24,17 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Run is the handle of a run for the one goroutine that owns it. It keeps the
-// records that are not flushed yet, no descriptor and no goroutine. If a run
-// has several handles, the first that commits lives on.
+// A Run is the handle of a run for the one goroutine that owns it. It keeps the records that are not flushed yet, no descriptor
+// and no goroutine. If a run has several handles, the first that commits lives on.
 //
-// The owner is the actor of the run, which plans on the state in memory and has the handle make
-// each step durable. row is what the index says after the last commit of this handle; every
-// commit states that as its condition, so that a handle which is behind, because another one has
-// committed, is refused and writes nothing.
+// The owner is the actor of the run, which plans on the state in memory and has the handle make each step durable. row is what
+// the index says after the last commit of this handle; every commit states that as its condition, so that a handle which is
+// behind, because another one has committed, is refused and writes nothing.
 //
-// The invariants between two calls: row.Seq and row.Sum are of the last durable record; unflushed
-// are exactly the records that the handle has loaded or committed and not handed to a flush,
-// without a gap; what pending, next and the fields behind them have is of no use. dead is set by
-// the first error and stays: after it, nobody knows whether row is true, and the state in memory
-// has records that may not be on the disk. The owner loads the run again.
+// The invariants between two calls: row.Seq and row.Sum are of the last durable record; unflushed are exactly the records that
+// the handle has loaded or committed and not handed to a flush, without a gap; what pending, next and the fields behind them have
+// is of no use. dead is set by the first error and stays: after it, nobody knows whether row is true, and the state in memory has
+// records that may not be on the disk. The owner loads the run again.
 type Run struct {
 	dir     *Dir
 	graph   *compiled.Graph
@@ -70,14 +67,12 @@ type Run struct {
 	advance  *[]byte          // the commit as the redo log has it; nil if it does not go there
 }
 
-// New returns the handle of a run that does not exist yet. Nothing is written
-// before its first Commit, which fails with state.ErrRunExists if the id is
-// taken by then. The parts of head that do not change with commits are kept;
-// Run must be set.
+// New returns the handle of a run that does not exist yet. Nothing is written before its first Commit, which fails with
+// state.ErrRunExists if the id is taken by then. The parts of head that do not change with commits are kept; Run must be set.
 //
-// The number and the nonce are drawn here, and are the run's own from now on, whether or not it
-// comes to a commit. Only the root of a family has room for descendants; a child takes from its
-// root's. Every part of its row counts as sound, since nothing was read.
+// The number and the nonce are drawn here, and are the run's own from now on, whether or not it comes to a commit. Only the root
+// of a family has room for descendants; a child takes from its root's. Every part of its row counts as sound, since nothing was
+// read.
 func (d *Dir) New(head Head, g *compiled.Graph) *Run {
 	d.definitions.addGraph(g)
 	head.Workflow, head.Version, head.Definition = g.Definition.Name, runfile.VersionOf(g), g.Hash
@@ -105,28 +100,25 @@ func (d *Dir) newHandle(row index.Row, g *compiled.Graph) *Run {
 	return r
 }
 
-// Commit makes records durable, with s as the state after them. Their sequences must go
-// on from the last commit. It blocks until that is done. After any error the handle is
-// dead; with ErrUnknown it may have been done: load the run again. It fails with
+// Commit makes records durable, with s as the state after them. Their sequences must go on from the last commit. It blocks until
+// that is done. After any error the handle is dead; with ErrUnknown it may have been done: load the run again. It fails with
 // ErrNoSpace, ErrFenced, ErrClosed, or, at the first commit, with state.ErrRunExists.
 //
-// It is the point at which a message counts: before it returns nil no effect of the records may
-// leave the actor and no caller may be told, and after that nothing may take them back. The
-// records of one call are committed together or not at all. s must be the state after all of them
-// and is not kept.
+// It is the point at which a message counts: before it returns nil no effect of the records may leave the actor and no caller may
+// be told, and after that nothing may take them back. The records of one call are committed together or not at all. s must be the
+// state after all of them and is not kept.
 func (r *Run) Commit(s *state.State, records []decision.Record) error {
 	return r.CommitAndTell(s, records, nil)
 }
 
-// CommitAndTell is Commit that puts events into the outbox in the same transaction, to be
-// published. While that is full it waits before it begins.
+// CommitAndTell is Commit that puts events into the outbox in the same transaction, to be published. While that is full it waits
+// before it begins.
 //
-// An event in the outbox is committed with the record that it comes from, so that the feed
-// neither publishes what was not committed, nor forgets what was.
+// An event in the outbox is committed with the record that it comes from, so that the feed neither publishes what was not
+// committed, nor forgets what was.
 //
-// Everything that takes time is done before the request is submitted: the records are encoded,
-// chained and sealed, the row and the lists are encoded. The transaction has only to write
-// them, while all other runs wait.
+// Everything that takes time is done before the request is submitted: the records are encoded, chained and sealed, the row and
+// the lists are encoded. The transaction has only to write them, while all other runs wait.
 func (r *Run) CommitAndTell(s *state.State, records []decision.Record, events []decision.Event) error {
 	if r.dead != nil {
 		return r.dead
@@ -244,8 +236,7 @@ func (r *Run) pendingLogBytes() (n int64) {
 // Head returns the run's row as the last commit left it.
 func (r *Run) Head() Head { return r.row.Head }
 
-// Unflushed returns how many records were committed since the last Flush,
-// and about how many bytes of the log they take.
+// Unflushed returns how many records were committed since the last Flush, and about how many bytes of the log they take.
 //
 // By them its owner decides when a flush is worth its cost: the file is written anew each time.
 //
@@ -272,9 +263,9 @@ func (r *Run) Bytes() int64 { return r.total }
 // Flush has the run's file brought up to date: ch is what has changed in the state
 // since the last call, events what has happened. Both belong to the store from now on.
 // It returns at once. done, which may be nil and must not block, is called when the
-// file is durable and the records are read from it, or with an error; usually from
-// another goroutine, but before Flush returns if the handle is dead. After an error the
-// next Flush tries again.
+// file is durable and the records are read from it, or when a backup holds the file back, behind
+// which it is written; or with an error. That is usually from another goroutine, but before
+// Flush returns if the handle is dead. After an error the next Flush tries again.
 //
 // Nothing depends on a flush but the time that loading takes and the size of the log: the records
 // are durable already. So an owner asks for one when enough has come together, and when it
@@ -335,7 +326,7 @@ func (r *Run) Close() error {
 // of an earlier handle is under way Load waits for it: the new handle would otherwise hand the
 // same records to a flush once more, which refuses them because the file has them by then.
 func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, error) {
-	d.flusher.waitForRun(id)
+	d.flusher.waitForRun(id, true)
 	var events []decision.Event
 	snap, s, err := d.loadState(context.Background(), id, func(es []decision.Event) { events = append(events, es...) })
 	if err != nil {
@@ -475,12 +466,11 @@ func (r *Run) setNext(s *state.State, records []decision.Record) {
 	}
 }
 
-// encodeNext encodes what may be large: nothing else can be committed while a commit
-// is written.
+// encodeNext encodes what may be large: nothing else can be committed while a commit is written.
 //
-// Most commits change the sequence and nothing else that the row says: then state stays nil, and
-// the transaction writes the last part of the row only, with its own checksum. A change of the
-// status, the alarm, the output or the failure rewrites the part that has them.
+// Most commits change the sequence and nothing else that the row says: then state stays nil, and the transaction writes the last
+// part of the row only, with its own checksum. A change of the status, the alarm, the output or the failure rewrites the part
+// that has them.
 func (r *Run) encodeNext() (err error) {
 	if r.fresh {
 		if r.doc, err = r.dir.storedDocument(r.graph); err == nil {
@@ -500,7 +490,7 @@ func (r *Run) encodeNext() (err error) {
 			return err
 		}
 		text, _ := output.(string)
-		r.request.bytes = len(text)
+		r.request.bytes += len(text)
 	}
 	for i := range r.listings {
 		if r.texts[i], err = r.dir.sealListed(r.row.Run, &r.listings[i], r.listings[i].textsOf()); err != nil {
@@ -530,10 +520,9 @@ const (
 
 // writeCommit runs the statements of a commit.
 //
-// The row comes first, because it is what refuses: a handle that is behind, or a new run whose id
-// is taken, must not have written anything, since the transaction goes on with other requests.
-// Lists, references to blobs, records and events follow, which all belong to the same instant:
-// whoever looks at pawl.db sees all of it or none.
+// The row comes first, because it is what refuses: a handle that is behind, or a new run whose id is taken, must not have written
+// anything, since the transaction goes on with other requests. Lists, references to blobs, records and events follow, which all
+// belong to the same instant: whoever looks at pawl.db sees all of it or none.
 func (r *Run) writeCommit(db *sqlite.Conn) error {
 	if err := r.dir.moveRunOf(db, r.row.Num, 0); err != nil {
 		return err
@@ -558,12 +547,11 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 	return r.writeTold(db)
 }
 
-// writeRow brings the run's row up to date, and refuses if that is not the one
-// that the handle knows.
+// writeRow brings the run's row up to date, and refuses if that is not the one that the handle knows.
 //
-// The condition is the sequence of the last record that the handle knows. Two handles of one run
-// can exist, since Load makes one whether or not there is another: of those the first that
-// commits goes on, and the other one gets ErrFenced and loads the run again.
+// The condition is the sequence of the last record that the handle knows. Two handles of one run can exist, since Load makes one
+// whether or not there is another: of those the first that commits goes on, and the other one gets ErrFenced and loads the run
+// again.
 func (r *Run) writeRow(db *sqlite.Conn) error {
 	end := r.pending[len(r.pending)-1]
 	last := index.WithCRC(r.row.Num, end.Seq, end.Sum[:], column.Millis(end.At))
@@ -598,8 +586,7 @@ func (r *Run) writeRow(db *sqlite.Conn) error {
 
 // changesState reports whether a commit changes more of the row than its sequence.
 //
-// Outputs are not compared, since they may be large; a run has one when it ends, and is written
-// then.
+// Outputs are not compared, since they may be large; a run has one when it ends, and is written then.
 func (r *Run) changesState() bool {
 	a, b := &r.row.Head, &r.next
 	return a.Status != b.Status || !a.Alarm.Equal(b.Alarm) || !a.EndedAt.Equal(b.EndedAt) ||
@@ -608,10 +595,9 @@ func (r *Run) changesState() bool {
 
 // insertRow writes the row of a new run; last is the last part of it but its file.
 //
-// An id is given once for as long as its run is not purged: of two starts at the same time one is
-// refused with ErrRunExists, and its caller compares the definition and the input with those of
-// the other. The root's room, the run that a fork comes from, the labels and the definition are
-// looked at and written in the same transaction, so that a child whose root was purged, or a run
+// An id is given once for as long as its run is not purged: of two starts at the same time one is refused with ErrRunExists, and
+// its caller compares the definition and the input with those of the other. The root's room, the run that a fork comes from, the
+// labels and the definition are looked at and written in the same transaction, so that a child whose root was purged, or a run
 // whose definition was collected, cannot come to be.
 func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 	h, num := &r.next, r.row.Num

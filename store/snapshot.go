@@ -55,9 +55,12 @@ func (d *Dir) openSnapshot(ctx context.Context, id workflow.RunID) (*Snapshot, e
 		if err == nil {
 			return s, nil
 		}
-		// A file that was replaced in between is no damage.
+		// A file that was replaced in between, or has gone with its run, is no damage.
 		now, again := d.readRowUntil(ctx, id)
-		if again != nil || now.Flushed == s.Flushed || n == maxRereads {
+		if again != nil {
+			return nil, again
+		}
+		if now.Num == s.Num && now.Flushed == s.Flushed || n == maxRereads {
 			return nil, err
 		}
 	}

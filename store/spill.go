@@ -94,7 +94,7 @@ func (d *Dir) spillLarge(entries []*runfile.Entry) error {
 // that cannot be told nothing is refused.
 func (d *Dir) reserveSpace(bytes int64) error {
 	name := path.Join(tmpDir, fmt.Sprintf("%v-spare-%d", d.epoch, d.reserved.Add(1)))
-	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	f, err := d.createFile(name, os.O_EXCL)
 	if err == nil {
 		err = errors.Join(allocateBlocks(f, bytes), f.Close(), d.root.Remove(name))
 	}

@@ -1,16 +1,12 @@
 package store
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"slices"
-	"strconv"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -37,82 +33,71 @@ const (
 	sweptRuns = index.RunColumns + `WHERE num > ? ORDER BY num LIMIT ?`
 )
 
-// A sweptFile is what the name of a run's file says.
-type sweptFile struct {
-	nonce uint64
-	hash  [16]byte // the beginning of that of the id
-	slot  index.Slot
-}
-
-// name returns where the file is.
-func (f sweptFile) name() string { return index.FileNameOf(f.hash, f.nonce, f.slot) }
-
-// compareSwept orders files by their runs.
-func compareSwept(a, b sweptFile) int {
-	return cmp.Or(cmp.Compare(a.nonce, b.nonce), bytes.Compare(a.hash[:], b.hash[:]), cmp.Compare(a.slot, b.slot))
-}
-
-// parseSwept parses the name of a file in a folder below runs/, and reports whether an engine may have given it.
-func parseSwept(folder, name string) (f sweptFile, ok bool) {
-	const hashLen, nonceLen = 32, 16
-	if len(name) != hashLen+1+nonceLen+len("a.db") {
-		return f, false
+// keepsUnnamed reports whether no file is to be removed in this life: pawl.db may be an older one, and does not name some files, which may be those of later
+// runs. Until they are gone, or are in the directory that a repair makes, no later life removes any.
+//
+// A pawl.db that lacks what its log outside has names them the next time.
+func (d *Dir) keepsUnnamed() bool {
+	if d.options.building || !d.was.leavesDoubt() {
+		return false
 	}
-	hash, err := hex.DecodeString(name[:hashLen])
+	kept, err := d.sweepFiles(true)
+	if kept == 0 && err == nil {
+		return false
+	}
+	about := []any{"directory", d.pathOf(runsDir), "files", kept}
 	if err != nil {
-		return f, false
+		about = append(about, "error", err)
 	}
-	nonce, err := strconv.ParseUint(name[hashLen+1:hashLen+1+nonceLen], 16, 64)
-	if err != nil {
-		return f, false
-	}
-	f = sweptFile{nonce: nonce, hash: [16]byte(hash), slot: index.Slot(name[hashLen+1+nonceLen] - 'a' + 1)}
-	// The rest of the name must be as an engine writes it.
-	return f, (f.slot == 1 || f.slot == 2) && f.name() == path.Join(runsDir, folder, name)
+	d.options.Logger.Warn("files of runs that pawl.db does not name are kept: LOCK had no record, so nothing tells whether pawl.db is the last one; pawl verify names them: repair the directory, or remove them", about...)
+	return true
 }
 
-// startSweep begins to sweep, if the last engine has not closed the directory. Close waits for the end.
+// startSweep begins to sweep, if the last engine has not closed the directory, and there is no doubt. Close waits for the end.
 //
 // A copy that is being made, and one whose log is elsewhere, has no files but its own.
 func (d *Dir) startSweep() {
-	if d.options.building || d.logAway || d.was == (lockRecord{}) || d.was.state == stateClosed && d.was.hash != "" {
+	doubted := lockRecord{epoch: d.epoch}.leavesDoubt()
+	if d.options.building || d.logAway || doubted || d.was.state == stateClosed && d.was.hash != "" {
 		return
 	}
 	d.sweeping.Go(func() {
-		if err := d.sweepFiles(); err != nil && d.Err() == nil {
+		if _, err := d.sweepFiles(false); err != nil && d.Err() == nil {
 			d.options.Logger.Warn("files of runs that a crash has left behind are not removed; they are looked for after the next crash, and pawl verify names them", "directory", d.pathOf(runsDir), "error", err)
 		}
 	})
 }
 
-// sweepFiles removes the files of runs that the index does not name.
-func (d *Dir) sweepFiles() error {
+// sweepFiles removes the files of runs that the index does not name or, with keep, only counts them.
+func (d *Dir) sweepFiles(keep bool) (kept int, err error) {
 	folders, err := d.listFolder(runsDir)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	var found []sweptFile
+	var found []index.RunFile
 	for i, folder := range folders {
 		if !folder.IsDir() || len(folder.Name()) != 2 {
 			continue
 		}
 		files, err := d.listFolder(path.Join(runsDir, folder.Name()))
 		if err != nil {
-			return err
+			return kept, err
 		}
 		for _, e := range files {
-			if f, ok := parseSwept(folder.Name(), e.Name()); ok && e.Type().IsRegular() {
+			if f, ok := index.ParseRunFile(folder.Name(), e.Name()); ok && e.Type().IsRegular() {
 				found = append(found, f)
 			}
 		}
 		if len(found) >= maxSwept && i < len(folders)-1 {
-			if err := d.sweepFound(found); err != nil {
-				return err
+			some, err := d.sweepFound(found, keep)
+			if kept += some; err != nil {
+				return kept, err
 			}
 			found = found[:0]
 		}
 	}
-	return d.sweepFound(found)
+	some, err := d.sweepFound(found, keep)
+	return kept + some, err
 }
 
 // listFolder lists a folder, and nothing that a link leads to.
@@ -126,21 +111,20 @@ func (d *Dir) listFolder(name string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// sweepFound removes those of some files that the index does not name.
-func (d *Dir) sweepFound(found []sweptFile) error {
-	slices.SortFunc(found, compareSwept)
+// sweepFound removes those of some files that the index does not name, or counts them.
+func (d *Dir) sweepFound(found []index.RunFile, keep bool) (kept int, err error) {
+	slices.SortFunc(found, index.RunFile.Compare)
 	known := make([]bool, len(found))
 	after := int64(0)
 	for rows := []index.Row{{}}; len(rows) > 0; {
-		var err error
 		if rows, err = d.rowsAfter(after); err != nil {
-			return err
+			return 0, err
 		}
 		for i := range rows {
 			r := &rows[i]
 			after = r.Num
-			if err := d.knowFiles(r, found, known); err != nil {
-				return err
+			if err := d.knowFiles(r, found, known, !keep); err != nil {
+				return 0, err
 			}
 		}
 	}
@@ -148,14 +132,18 @@ func (d *Dir) sweepFound(found []sweptFile) error {
 		if known[i] {
 			continue
 		}
-		if err := d.checkOwner(); err != nil {
-			return err
+		if keep {
+			kept++
+			continue
 		}
-		if err := d.removeRunFile(f.name()); err != nil {
-			return err
+		if err := d.checkOwner(); err != nil {
+			return 0, err
+		}
+		if err := d.removeRunFile(f.Name()); err != nil {
+			return 0, err
 		}
 	}
-	return nil
+	return kept, nil
 }
 
 // rowsAfter returns the next rows of runs, with only the columns that name their files.
@@ -169,23 +157,24 @@ func (d *Dir) rowsAfter(num int64) (rows []index.Row, err error) {
 			if !row.Sound[index.RowStart] {
 				return &CorruptError{Run: row.Run, File: d.pathOf(indexFile), What: "its row in the index is damaged"}
 			}
-			rows = append(rows, index.Row{Head: index.Head{Run: row.Run}, Num: row.Num, Nonce: row.Nonce, Slot: row.Slot, Sound: row.Sound})
+			rows = append(rows, index.Row{Head: index.Head{Run: row.Run}, Num: row.Num, Nonce: row.Nonce, Slot: row.Slot, FileHash: row.FileHash, FileSize: row.FileSize, Sound: row.Sound})
 			return nil
 		}, num, int64(sweptOnce))
 	})
 	return rows, err
 }
 
-// knowFiles marks the files of a run among those that were found. The one that its row does not name is put right.
-func (d *Dir) knowFiles(r *index.Row, found []sweptFile, known []bool) error {
+// knowFiles marks the files of a run among those that were found. With settle, the one that its row does not name is put right; without, it
+// is marked only if it is the same as the other: it may be the later one.
+func (d *Dir) knowFiles(r *index.Row, found []index.RunFile, known []bool, settle bool) error {
 	hash := index.FileHash(r.Run)
 	for _, slot := range []index.Slot{1, 2} {
-		i, is := slices.BinarySearchFunc(found, sweptFile{r.Nonce, hash, slot}, compareSwept)
+		i, is := slices.BinarySearchFunc(found, index.RunFile{Nonce: r.Nonce, Hash: hash, Slot: slot}, index.RunFile.Compare)
 		if !is {
 			continue
 		}
-		known[i] = true
-		if r.Sound[index.RowFile] && slot != r.Slot {
+		known[i] = settle || r.Sound[index.RowFile] && (slot == r.Slot || d.isOtherName(r, found[i]))
+		if settle && r.Sound[index.RowFile] && slot != r.Slot {
 			if err := d.settleFile(r, found[i]); err != nil {
 				return err
 			}
@@ -197,7 +186,7 @@ func (d *Dir) knowFiles(r *index.Row, found []sweptFile, known []bool) error {
 // settleFile removes the file of a run that its row does not name, or makes it the same file as the other: see [Dir.removeOldFile].
 //
 // If a worker has the run, or is to have it, the flush does so.
-func (d *Dir) settleFile(r *index.Row, f sweptFile) error {
+func (d *Dir) settleFile(r *index.Row, f index.RunFile) error {
 	borrowed := d.flusher.borrowRun(r)
 	if borrowed == nil {
 		return nil
@@ -209,20 +198,34 @@ func (d *Dir) settleFile(r *index.Row, f sweptFile) error {
 		found, err = db.One(index.FileColumns, func(x *sqlite.Row) error { sound = index.ScanFile(&now, x); return nil }, now.Num)
 		return err
 	})
-	if err != nil || !found || !sound || now.Slot == f.slot {
+	if err != nil || !found || !sound || now.Slot == f.Slot {
 		return err // it was purged, or flushed, meanwhile
 	}
 	if err := d.checkOwner(); err != nil {
 		return err
 	}
 	if now.Slot == 0 {
-		return d.removeRunFile(f.name())
+		return d.removeRunFile(f.Name())
 	}
 	file := index.FileName(now.Run, now.Nonce, now.Slot)
-	if same, err := d.isOneFile(f.name(), file); same || err != nil {
+	if same, err := d.isOneFile(f.Name(), file); same || err != nil {
 		return err
 	}
-	return d.replaceRunFile(f.name(), file)
+	return d.replaceRunFile(f.Name(), file)
+}
+
+// isOtherName reports whether a file has what the file has that a row names, as another name of that, or as a copy where names were copied.
+func (d *Dir) isOtherName(r *index.Row, f index.RunFile) bool {
+	if one, err := d.isOneFile(f.Name(), index.FileName(r.Run, r.Nonce, r.Slot)); one || err != nil {
+		return one
+	}
+	copied := *r
+	copied.File = f.Name()
+	content, err := d.proveRunFile(&copied)
+	if err == nil {
+		_ = content.Close() // it was only read
+	}
+	return err == nil
 }
 
 // isOneFile reports whether two names are of the same file.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -157,6 +158,154 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	checkSwept(t, dead, files, foreign)
+}
+
+// Without a lock record nothing tells whether pawl.db is the last one, so that the files of runs which it does not name stay, and so does
+// the later one of a run that it names; an engine that dies while it opens leaves the lock file without a record.
+func TestSweepWithoutALockRecord(t *testing.T) {
+	d := open(t, harness.Workspace(t))
+	early := start(t, d, "early")
+	early.do(state.Start{}, startRun(nil), createToken(1, "start"))
+	require.NoError(t, early.file())
+	require.NoError(t, d.Close())
+	older, err := os.ReadFile(d.pathOf(indexFile))
+	require.NoError(t, err)
+	d = open(t, d.path)
+	early = load(t, d, "early")
+	early.do(state.Heartbeat{Token: 1})
+	require.NoError(t, early.file())
+	late := start(t, d, "late")
+	late.do(state.Start{}, startRun(nil), createToken(1, "start"))
+	require.NoError(t, late.file())
+	files := map[string]string{}
+	for _, o := range []*owner{early, late} {
+		data, err := os.ReadFile(d.pathOf(o.headFile()))
+		require.NoError(t, err)
+		files[o.headFile()] = string(data)
+	}
+	for name, text := range map[string]string{"missing": "", "torn": "synced 00"} {
+		dead := crashed(t, d.path)
+		require.NoError(t, os.WriteFile(filepath.Join(dead, indexFile), older, 0o600))
+		for _, gone := range []string{indexWAL, redoFile, lockName} {
+			require.NoError(t, os.Remove(filepath.Join(dead, gone)))
+		}
+		if text != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(dead, lockName), []byte(text), 0o600))
+		}
+		hook := &testhook.Hook{}
+		hook.OnHit(func(point string) {
+			if point == "open.epoch" {
+				text, err := os.ReadFile(filepath.Join(dead, lockName))
+				require.NoError(t, err)
+				require.False(t, isLockRecord(string(text)), "the next engine would take it that this one knew more: %q", text)
+			}
+		})
+		var said bytes.Buffer
+		again := openWith(t, dead, Options{Hook: hook, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		require.NoError(t, again.Close())
+		require.Contains(t, said.String(), "are kept", name)
+		for file, want := range files {
+			data, err := os.ReadFile(filepath.Join(dead, file))
+			require.NoError(t, err, name)
+			require.Equal(t, want, string(data), name)
+		}
+	}
+}
+
+// The files that an engine keeps, since it has found no lock record, are kept by every later one, however the one before has ended, until nothing
+// is there any more that pawl.db does not name. Another name of a file, or a copy of that, is nothing that pawl.db lacks.
+func TestSweepRemembersThatThereWasNoLockRecord(t *testing.T) {
+	d := open(t, harness.Workspace(t))
+	early := start(t, d, "early")
+	early.do(state.Start{}, startRun(nil), createToken(1, "start"))
+	require.NoError(t, early.file())
+	other := early.headFile()
+	early.do(state.Heartbeat{Token: 1})
+	require.NoError(t, early.file())
+	named := early.headFile()
+	require.NoError(t, d.Close())
+	older, err := os.ReadFile(d.pathOf(indexFile))
+	require.NoError(t, err)
+	d = open(t, d.path)
+	late := start(t, d, "late")
+	late.do(state.Start{}, startRun(nil), createToken(1, "start"))
+	require.NoError(t, late.file())
+	kept := late.headFile()
+	require.NoError(t, d.Close())
+	require.NoError(t, os.WriteFile(d.pathOf(indexFile), older, 0o600))
+	require.NoError(t, os.Remove(d.pathOf(lockName)))
+	copied, err := os.ReadFile(d.pathOf(named))
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(d.pathOf(other)))
+	require.NoError(t, os.WriteFile(d.pathOf(other), copied, 0o600))
+
+	trusted := func() bool {
+		in, err := Inspect(d.path, nil)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, in.Close()) }()
+		require.Empty(t, in.Faults)
+		return in.Trusted
+	}
+	path := d.path
+	for _, dies := range []bool{true, true, false, false, true} {
+		hook, atEpoch := &testhook.Hook{}, ""
+		hook.OnHit(func(point string) {
+			if point == "open.epoch" && dies {
+				atEpoch = crashed(t, path)
+			}
+		})
+		var said bytes.Buffer
+		d = openWith(t, path, Options{Hook: hook, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		require.Contains(t, said.String(), "are kept")
+		require.Contains(t, said.String(), "files=1\n")
+		d.sweeping.Wait()
+		if dies {
+			d = open(t, atEpoch)
+			path = crashed(t, d.path)
+			continue
+		}
+		require.NoError(t, d.Close())
+		require.False(t, trusted())
+	}
+	d = open(t, path)
+	require.FileExists(t, d.pathOf(kept))
+	require.NoError(t, d.Close())
+	require.False(t, trusted())
+
+	content, err := os.ReadFile(d.pathOf(kept))
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(d.pathOf(kept)))
+	d = open(t, path)
+	path = crashed(t, d.path)
+	require.NoError(t, d.Close())
+	require.True(t, trusted())
+	require.NoError(t, os.WriteFile(filepath.Join(path, kept), content, 0o600)) // the next crash has left it
+	require.NoError(t, open(t, path).Close())
+	require.NoFileExists(t, filepath.Join(path, kept))
+}
+
+// An engine that dies while it opens leaves the sweep to the next one.
+func TestSweepAfterACrashInAnOpen(t *testing.T) {
+	d := open(t, harness.Workspace(t))
+	o := start(t, d, "gone")
+	o.do(state.Start{}, startRun(nil), endRun())
+	require.NoError(t, o.file())
+	file := o.headFile()
+	d.flusher.holdFiles()
+	require.NoError(t, d.Purge("gone", ""))
+	dead := crashed(t, d.path)
+	d.flusher.releaseFiles(d.removeReleased)
+	again := ""
+	hook := &testhook.Hook{}
+	hook.OnHit(func(point string) {
+		if point == "open.epoch" {
+			again = crashed(t, dead)
+		}
+	})
+	openWith(t, dead, Options{Hook: hook})
+	require.FileExists(t, filepath.Join(again, file))
+	require.NoError(t, open(t, again).Close())
+	require.NoFileExists(t, filepath.Join(again, file))
 }
 
 // endRun ends a run.
@@ -311,22 +460,4 @@ func TestPurgeWhileFilesAreReleased(t *testing.T) {
 	files, err := os.ReadDir(filepath.Dir(first))
 	require.NoError(t, err)
 	require.Empty(t, files)
-}
-
-// Names are taken for those of an engine exactly if it gives them.
-func TestParseSwept(t *testing.T) {
-	for i := range 100 {
-		name := index.FileName(workflow.RunID(fmt.Sprint("r", i)), uint64(i)<<55|uint64(i), index.Slot(1+i%2))
-		f, ok := parseSwept(filepath.Base(filepath.Dir(name)), filepath.Base(name))
-		require.True(t, ok, name)
-		require.Equal(t, name, f.name())
-		for at := range filepath.Base(name) {
-			wrong := []byte(filepath.Base(name))
-			wrong[at] = "GX"[i%2]
-			_, ok := parseSwept(filepath.Base(filepath.Dir(name)), string(wrong))
-			require.False(t, ok, string(wrong))
-		}
-	}
-	_, ok := parseSwept("ab", "")
-	require.False(t, ok)
 }

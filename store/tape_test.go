@@ -20,9 +20,10 @@ func TestTapes(t *testing.T) {
 	}
 	next := int64(2) // each follower leaves out a number
 	for _, want := range []int{2, 2, 1, 0} {
-		first, some, lost := kept.takeSome()
-		require.Equal(t, next, first)
-		require.Len(t, some, want)
+		e, more, lost := kept.takeSome()
+		require.Equal(t, next, e.number)
+		require.Len(t, e.changes, want)
+		require.Equal(t, next+int64(want) < 7, more)
 		require.False(t, lost)
 		next += int64(want)
 	}
@@ -30,20 +31,20 @@ func TestTapes(t *testing.T) {
 		kept.addTransaction(large)
 		next++
 	}
-	_, some, lost := kept.takeSome()
-	require.Empty(t, some)
+	e, _, lost := kept.takeSome()
+	require.Empty(t, e.changes)
 	require.True(t, lost)
 	kept.addTransaction([]byte("after"))
-	first, some, lost := kept.takeSome()
-	require.Equal(t, [][]byte{[]byte("after")}, some)
-	require.Equal(t, next, first)
+	e, _, lost = kept.takeSome()
+	require.Equal(t, [][]byte{[]byte("after")}, e.changes)
+	require.Equal(t, next, e.number)
 	require.False(t, lost)
 	kept.endKeeping()
 	kept.addTransaction([]byte("between")) // nobody follows
 	require.NoError(t, kept.beginKeeping())
 	kept.addTransaction([]byte("again"))
 	again, _, _ := kept.takeSome()
-	require.Greater(t, again, next+1, "it does not go on from the first follower")
+	require.Greater(t, again.number, next+1, "it does not go on from the first follower")
 	kept.endKeeping()
 	kept.waitForEnd()
 	require.ErrorIs(t, kept.beginKeeping(), ErrClosed)

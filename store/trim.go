@@ -198,8 +198,9 @@ func (d *Dir) trimSome(db *sqlite.Conn, spans []span) (left []span, spills []int
 // adds it again.
 type garbage struct {
 	mu     sync.Mutex
-	spills []int64 // numbers of spills that no record names
-	spans  []span  // of dead records
+	spills []int64   // numbers of spills that no record names
+	spans  []span    // of dead records
+	gone   []*Member // purged runs whose files could not be removed; behind a Close nobody would find these
 }
 
 // addSpills remembers spills that nothing names any more, or never did.

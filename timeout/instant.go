@@ -31,10 +31,11 @@ func Instant(t time.Time) time.Time {
 	}
 }
 
-// Deadline returns the instant at which a wait that began at from has lasted
-// for after. A fraction of a millisecond in after counts as a whole one: a
-// deadline is never early. There is no deadline (the zero time) if after <= 0
-// or if from is zero, that is, if the wait has no limit or has not begun.
+// Deadline returns the instant at which a wait that began at from, in whole
+// milliseconds, has lasted for after. A fraction of a millisecond in after
+// counts as a whole one: no deadline is early. There is no deadline (the zero
+// time) if after <= 0 or if from is zero, that is, if the wait has no limit or
+// has not begun.
 func Deadline(from time.Time, after time.Duration) time.Time {
 	if after <= 0 || from.IsZero() {
 		return time.Time{}

@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/loopback"
 	"github.com/pawl-run/pawl/internal/remote"
 )
@@ -109,7 +111,8 @@ func callerOf(ctx context.Context) Caller {
 func (p *Pool) requireAccess(next http.Handler) http.Handler {
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setReadTimeout(w, readTimeout) // the server reads the body of a refused request to its end
+		crowd.SetReadTimeout(w, readTimeout) // the server reads the body of a refused request to its end
+		crowd.SetWriteTimeout(w, 0)          // that of the host's server, which over HTTP/2 ends also a poll that waits
 		if err := cross.Check(r); err != nil {
 			writeError(w, poolErrorf(http.StatusForbidden, remote.CodeForbidden, "a page of another site may not ask: %v", err))
 			return
@@ -170,7 +173,8 @@ func (p *Pool) identifyCaller(r *http.Request) (Caller, error) {
 // that is kept out, and of one of this process, for which nobody may speak.
 //
 // Every path that has a worker in its message asks it before anything else. A worker of this process
-// holds its tasks without a lease; if a stranger could speak for it, it could complete them.
+// holds its tasks without a lease; if a stranger could speak for it, it could complete them. The message is a contact of the process
+// that sends it, see noteInstance.
 func (p *Pool) checkSender(ctx context.Context, id string) error {
 	if err := checkName("the id of a worker", id); err != nil {
 		return err
@@ -180,10 +184,17 @@ func (p *Pool) checkSender(ctx context.Context, id string) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.queue.workers[id]; s != nil && p.locals[s] != nil {
+	s := p.queue.workers[id]
+	if s != nil && p.locals[s] != nil {
 		return localIDError(id)
 	}
-	return p.checkRevoked(id)
+	if err := p.checkRevoked(id); err != nil {
+		return err
+	}
+	if s != nil {
+		s.noteInstance(instanceOf(ctx), time.Now())
+	}
+	return nil
 }
 
 // mayTake refuses a caller types that it may not register for.

@@ -98,7 +98,7 @@ func BenchmarkPool(b *testing.B) {
 			}
 			for w := range ids {
 				ids[w] = fmt.Sprint("w", w)
-				require.NoError(b, p.registerRemote(Registration{ID: ids[w], Types: []string{"a"}}))
+				require.NoError(b, p.registerRemote(Registration{ID: ids[w], Types: []string{"a"}}, ""))
 				take(w)
 			}
 			i := 0

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/crowd"
+	"github.com/pawl-run/pawl/internal/keeping"
 	"github.com/pawl-run/pawl/internal/remote"
 )
 
@@ -44,16 +45,47 @@ func (c *Client) putBlob(ctx context.Context, t pawl.Task, r io.Reader, mediaTyp
 	return ref, nil
 }
 
-// openBlob is pawl.Task.Open over HTTP. A connection that breaks fails the reading: the
-// length is known beforehand.
+// openBlob is pawl.Task.Open over HTTP: a blob that is missing or damaged is the *blob.Error that it is
+// in the engine's process.
+//
+// A damaged blob is mostly found at its end. The pool cannot say so in an answer that has begun, and so
+// the content is compared with its hash here as well. A connection that breaks fails the reading.
 func (c *Client) openBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
-	query := url.Values{"hash": {ref.Hash}}
+	query := url.Values{"hash": {ref.Hash}, checkedQuery: {"true"}}
 	response, err := c.sendRequest(ctx, http.MethodGet, "blobs?"+query.Encode(), nil)
 	if err != nil {
-		return nil, err
+		return nil, explainBlob(ref.Hash, err)
 	}
-	return response.Body, nil
+	return keeping.CheckContent(ref.Hash, response.Body), nil
 }
+
+// checkedQuery is the parameter of a worker that compares the content with the hash: the pool need not
+// break its connection where the blob is damaged.
+const checkedQuery = "checked"
+
+// explainBlob returns a refusal to open a blob as an error about the blob, if it is one.
+func explainBlob(hash string, err error) error {
+	var refused *Error
+	if !errors.As(err, &refused) || refused.foreign {
+		return err
+	}
+	switch refused.Code {
+	case remote.CodeNotFound:
+		return &blob.Error{Hash: hash, Err: blobRefusal{blob.ErrMissing, refused}}
+	case remote.CodeDamaged:
+		return &blob.Error{Hash: hash, Err: blobRefusal{blob.ErrDamaged, refused}}
+	}
+	return err
+}
+
+// A blobRefusal is an error of package blob that a pool has answered with.
+type blobRefusal struct {
+	error
+	refused *Error
+}
+
+// Unwrap returns the error and the answer.
+func (b blobRefusal) Unwrap() []error { return []error{b.error, b.refused} }
 
 // sendRequest sends one request and returns the answer if it is not a refusal.
 //
@@ -70,11 +102,17 @@ func (c *Client) sendRequest(ctx context.Context, method, path string, body io.R
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if body != nil {
+	switch {
+	case body != nil && name == "blobs":
+		r.Header.Set("Content-Type", "application/octet-stream") // the query has the type that the handler gave
+	case body != nil:
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if c.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	if c.instance != "" {
+		r.Header.Set(instanceHeader, c.instance)
 	}
 	response, err := cmp.Or(c.HTTP, http.DefaultClient).Do(r)
 	if err != nil {
@@ -119,7 +157,7 @@ func (p *Pool) receiveBlob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	setReadTimeout(w, blobTime)
+	crowd.SetReadTimeout(w, blobTime)
 	body := http.MaxBytesReader(w, r.Body, p.options.MaxBlob)
 	ref, err := t.Put(r.Context(), body, q.Get("type"))
 	var large *http.MaxBytesError
@@ -164,12 +202,17 @@ func (p *Pool) taskHeldBy(ctx context.Context, id string, tagged pawl.Key) (pawl
 		task = i.task
 	}
 	p.mu.Unlock()
+	over := at == keyCompleted
 	switch {
 	case err != nil:
 		return pawl.Task{}, err
 	case at == keyHeldByOther, at == keyCompletedByOther:
-		return pawl.Task{}, ErrNotHolder
-	case at == keyCompleted, at == keyUnknown && engine != nil && p.heartbeatEngine(ctx, engine, heartbeat{worker: id, key: k}, at):
+		return pawl.Task{}, p.refuseKey(ctx, k)
+	case at == keyUnknown && engine != nil:
+		over, _ = p.heartbeatEngine(ctx, engine, heartbeat{worker: id, key: k}, at) // no details are refused
+	}
+	switch {
+	case over:
 		return pawl.Task{}, errStale
 	case task.Key == "": // in this life of the engine
 		return pawl.Task{}, poolErrorf(http.StatusServiceUnavailable, remote.CodeBusy, "the engine has not dispatched this task again yet: try again")
@@ -179,10 +222,12 @@ func (p *Pool) taskHeldBy(ctx context.Context, id string, tagged pawl.Key) (pawl
 
 // sendBlob sends the content of a blob. Any worker that the pool serves may read any blob whose hash
 // it knows; a hash cannot be guessed. The status is sent before the content is read to its end, so a
-// failure behind it can only be shown by breaking the connection.
+// failure behind it can only be shown by breaking the connection, unless the content is damaged and the
+// worker compares it with the hash.
 func (p *Pool) sendBlob(w http.ResponseWriter, r *http.Request) error {
-	setReadTimeout(w, 0)
-	ref, err := blob.ParseRef(map[string]any{"$blob": r.URL.Query().Get("hash"), "size": int64(0)})
+	crowd.SetReadTimeout(w, 0)
+	q := r.URL.Query()
+	ref, err := blob.ParseRef(map[string]any{"$blob": q.Get("hash"), "size": int64(0)})
 	if err != nil {
 		return invalidRequestf("hash: %v", err)
 	}
@@ -194,6 +239,8 @@ func (p *Pool) sendBlob(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case errors.Is(err, blob.ErrMissing):
 		return poolErrorf(http.StatusNotFound, remote.CodeNotFound, "%v: send the $blob of a reference as it came", err)
+	case errors.Is(err, blob.ErrDamaged):
+		return poolErrorf(http.StatusInternalServerError, remote.CodeDamaged, "%v", err)
 	case err != nil:
 		return poolErrorf(http.StatusServiceUnavailable, remote.CodeBusy, "the blob could not be opened, try again: %v", err)
 	}
@@ -209,8 +256,10 @@ func (p *Pool) sendBlob(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		p.options.Logger.Warn("worker: a blob was not sent whole", "blob", ref.Hash, "error", err)
-		panic(http.ErrAbortHandler) // breaks the connection, so that the reader fails as well
+		if !errors.Is(err, blob.ErrDamaged) || q.Get(checkedQuery) != "true" {
+			panic(http.ErrAbortHandler) // breaks the connection, so that the reader fails as well
+		}
 	}
-	setWriteTimeout(w, 0)
+	crowd.SetWriteTimeout(w, 0)
 	return nil
 }

@@ -33,6 +33,8 @@ type Client struct {
 	// Drain makes Run, once it is closed, take no more tasks, finish those that it holds, with their leases
 	// renewed, and return nil. A nil Drain never does.
 	Drain <-chan struct{}
+
+	instance string // tells the pool which process it is; set in the copy that a Run uses
 }
 
 // maxReply bounds an answer of the pool, in bytes: maxTasks, one input above, and what stands around.
@@ -59,32 +61,43 @@ func (c *Client) Register(ctx context.Context, types ...string) (lease time.Dura
 // polled is the answer to a poll.
 type polled struct {
 	Tasks    []pawl.Task
-	Drop     []pawl.Key // of those that the worker holds: no longer wanted
-	Draining bool       // there will be no more: finish what you hold, and leave
+	unread   []unreadTask // that came as well
+	Drop     []pawl.Key   // of those that the worker holds: no longer wanted
+	Draining bool         // there will be no more: finish what you hold, and leave
 }
 
-// pollPool asks for tasks, as many as the capacity leaves, and waits for one if none
+// pollPool asks for at most so many new tasks, 0 being as many as the capacity leaves by what the pool knows, and waits for one if none
 // is queued. holding has the tasks that the worker works on: their leases are
 // renewed, and other tasks that it holds are given to it again.
 //
 // To call it with less in holding than the worker works on has tasks delivered twice; with more,
 // leases are renewed that nobody needs. The tasks get services that call this pool: Heartbeat, Put,
 // Open and Once.
-func (c *Client) pollPool(ctx context.Context, wait time.Duration, holding ...pawl.Key) (polled, error) {
+func (c *Client) pollPool(ctx context.Context, wait time.Duration, most int, holding ...pawl.Key) (polled, error) {
 	var a pollReply
-	q := pollRequest{Version: version, Worker: c.ID, Wait: wait.String(), Holding: holding}
+	q := pollRequest{Version: version, Worker: c.ID, Max: most, Wait: wait.String(), Holding: holding}
 	if err := c.callPool(ctx, "poll", q, &a); err != nil {
 		return polled{}, err
 	}
 	out := polled{Drop: a.Drop, Draining: a.Draining}
 	for _, m := range a.Tasks {
-		t, err := m.ToTask()
-		if err != nil {
+		switch t, err := m.ToTask(); {
+		case err == nil:
+			out.Tasks = append(out.Tasks, t.WithServices(remoteServices{c}))
+		case m.Key != "":
+			named := pawl.Task{Key: m.Key, EffectKey: m.EffectKey, Run: m.Run, Workflow: m.Workflow, Node: m.Node, Type: m.Type, Attempt: m.Attempt}
+			out.unread = append(out.unread, unreadTask{named, fmt.Errorf("the worker cannot read it: %w", err)})
+		default: // it cannot even be failed
 			return polled{}, err
 		}
-		out.Tasks = append(out.Tasks, t.WithServices(remoteServices{c}))
 	}
 	return out, nil
+}
+
+// An unreadTask is one that came in a form which this worker cannot read. The task has only what names it.
+type unreadTask struct {
+	task  pawl.Task
+	cause error
 }
 
 // sendHeartbeat renews the leases on keys, with details of the first one, and returns those that are not wanted from

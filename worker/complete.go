@@ -1,12 +1,14 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/remote"
+	"github.com/pawl-run/pawl/internal/serving"
 )
 
 // isRetriable says that the same completion may succeed later.
@@ -54,7 +56,7 @@ func (p *Pool) completeTask(ctx context.Context, c completion) error {
 	case err != nil:
 		return err
 	case at == keyHeldByOther, at == keyCompletedByOther:
-		return ErrNotHolder
+		return p.refuseKey(ctx, c.key)
 	case at == keyCompleted:
 		return nil
 	}
@@ -92,6 +94,23 @@ func (p *Pool) beginCompletion(c completion) (keyState, error) {
 	return at, nil
 }
 
+// refuseKey returns what a worker is told whose key another one holds, or has completed: ErrNotHolder, and busy while the engine cannot
+// tell whether it has its log: if not, another engine knows who has got the task.
+func (p *Pool) refuseKey(ctx context.Context, k pawl.Key) error {
+	var host serving.Host
+	p.mu.Lock()
+	if i := p.queue.items[k]; i != nil {
+		host = i.host
+	}
+	p.mu.Unlock()
+	if host != nil {
+		if err := host.ConfirmLog(ctx); err != nil {
+			return poolErrorf(503, remote.CodeBusy, "nobody knows who holds the task, try again: %v", err)
+		}
+	}
+	return ErrNotHolder
+}
+
 // mayHoldKey says whether a worker, which need not be registered, may hold a key.
 // The lock is held.
 //
@@ -110,20 +129,23 @@ func (p *Pool) mayHoldKey(id string) error {
 // awaitEngine returns the engine, once there is one.
 //
 // Remote workers may be there before the host has opened the engine: their requests wait here, as long
-// as their ctx lasts. After Close without an engine the answer is errClosed.
+// as their ctx lasts; an engine that is there is returned also when ctx has ended. After Close without an engine the answer
+// is errClosed.
 func (p *Pool) awaitEngine(ctx context.Context) (results, error) {
 	select {
 	case <-p.attached:
 	case <-p.ctx.Done():
 	case <-ctx.Done():
-		return nil, poolErrorf(503, remote.CodeBusy, "the pool has no engine yet: the host must call Attach; try again")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.engine == nil {
+	switch {
+	case p.engine != nil:
+		return p.engine, nil
+	case p.closed:
 		return nil, errClosed
 	}
-	return p.engine, nil
+	return nil, poolErrorf(503, remote.CodeBusy, "the pool has no engine yet: the host must call Attach; try again")
 }
 
 // sendResult delivers a result to the engine, see remote.SendResult. The error is an *Error.
@@ -154,9 +176,13 @@ func (p *Pool) sendResult(ctx context.Context, engine results, c completion) err
 //
 // The lock is taken for each key anew and is free while the engine is asked, since its Heartbeat may
 // take time. The dropped keys are those that the queue knows to be another worker's, or the engine
-// to be over; a key that neither knows for sure is kept.
+// to be over; a key that neither knows for sure is kept. Details that the engine refuses are an error in the end: their task and its
+// lease stay as they are.
 func (p *Pool) renewLeases(ctx context.Context, id string, keys []pawl.Key, details map[pawl.Key]any) ([]pawl.Key, error) {
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
 	var drop []pawl.Key
+	var refused error
 	for _, k := range keys {
 		p.mu.Lock()
 		err := p.mayHoldKey(id)
@@ -170,11 +196,22 @@ func (p *Pool) renewLeases(ctx context.Context, id string, keys []pawl.Key, deta
 		if err != nil {
 			return nil, err
 		}
-		if at != keyHeld && at != keyUnknown || engine != nil && p.heartbeatEngine(ctx, engine, heartbeat{id, k, details[k]}, at) {
+		over := at == keyCompleted
+		switch {
+		case at == keyHeldByOther, at == keyCompletedByOther:
+			over = !isRetriable(p.refuseKey(ctx, k))
+		case !over && engine != nil:
+			over, err = p.heartbeatEngine(ctx, engine, heartbeat{id, k, details[k]}, at)
+			refused = cmp.Or(refused, err)
+		}
+		if over {
 			drop = append(drop, k)
 		}
 	}
-	return drop, nil
+	if len(drop) > 0 {
+		return drop, nil // the next message has the refusal
+	}
+	return nil, refused
 }
 
 // A heartbeat is what a worker says of a key.
@@ -185,15 +222,19 @@ type heartbeat struct {
 }
 
 // heartbeatEngine tells the engine of a heartbeat, and reports whether the attempt is
-// over.
+// over. It fails with an *Error if the engine refuses the details. A heartbeat without details is refused for its key,
+// which names no attempt: that is over.
 // The holder of a key that the queue does not know becomes its holder if the
 // engine knows it: the engine was opened again, and has not dispatched it yet.
 //
 // An engine that cannot say (it is closing, the disk is full) leaves everything as it is: over is
 // false, and the worker goes on.
-func (p *Pool) heartbeatEngine(ctx context.Context, engine results, h heartbeat, at keyState) (over bool) {
+func (p *Pool) heartbeatEngine(ctx context.Context, engine results, h heartbeat, at keyState) (over bool, refused error) {
 	err := engine.Heartbeat(ctx, h.key, h.details)
-	over = errors.Is(err, pawl.ErrStale) || errors.Is(err, pawl.ErrEnded) || errors.Is(err, pawl.ErrInvalid)
+	over = errors.Is(err, pawl.ErrStale) || errors.Is(err, pawl.ErrEnded) || h.details == nil && errors.Is(err, pawl.ErrInvalid)
+	if !over && remote.IsInvalid(err) {
+		refused = invalidRequestf("%v", err)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -203,5 +244,5 @@ func (p *Pool) heartbeatEngine(ctx context.Context, engine results, h heartbeat,
 		p.queue.claimKey(h.worker, h.key, time.Now())
 	}
 	p.deliverTasks()
-	return over
+	return over, refused
 }

@@ -42,3 +42,22 @@ func TestConnectionAcceptedWhileClosing(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 	require.Zero(t, l.open)
 }
+
+// A listener that closes closes the connections that no request was served on, and no others: a server that shuts down would
+// wait for what strangers may have to say.
+func TestStrangersAreClosedWithTheListener(t *testing.T) {
+	l := &boundedListener{Listener: &lateListener{closed: make(chan struct{})}, most: 2}
+	var ends []net.Conn
+	for range 2 {
+		ours, theirs := net.Pipe()
+		ends = append(ends, theirs)
+		require.True(t, l.addConn(&boundedConn{Conn: ours, listener: l}))
+	}
+	known := l.strangers.Back().Value.(*boundedConn)
+	known.trustConn()
+	require.NoError(t, l.Close())
+	require.Equal(t, 1, l.open, "a request may still come on it")
+	_, err := ends[0].Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.NoError(t, known.Close())
+}

@@ -188,7 +188,7 @@ func TestFirstComeFirstServedThroughTheEngine(t *testing.T) {
 func TestACancelledRun(t *testing.T) {
 	h := start(t, replays.Dir(t), worker.Options{})
 	defer h.stop(t)
-	begun, cancelled := make(chan bool, 1), make(chan error, 1)
+	begun, cancelled := make(chan bool, 5), make(chan error, 5) // the worker may take others before they are withdrawn
 	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
 		begun <- true
 		<-ctx.Done()
@@ -203,33 +203,6 @@ func TestACancelledRun(t *testing.T) {
 	for h.pool.Status().Queued > 0 {
 		<-time.After(time.Millisecond)
 	}
-}
-
-// A node's heartbeat is that of the worker.
-func TestTheHeartbeatOfANode(t *testing.T) {
-	h := start(t, replays.Dir(t), worker.Options{})
-	defer h.stop(t)
-	def := define(t, `
-name: beat
-start: a
-nodes: [{id: a, task: work, heartbeat: 500ms}]
-`)
-	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
-	ann := h.client("ann")
-	_, err := ann.Register(t.Context(), "work")
-	require.NoError(t, err)
-	polled, err := ann.Poll(t.Context(), 10*time.Second)
-	require.NoError(t, err)
-	for range 10 {
-		<-time.After(100 * time.Millisecond)
-		drop, err := ann.Heartbeat(t.Context(), polled.Tasks[0].Key)
-		require.NoError(t, err)
-		require.Empty(t, drop)
-	}
-	require.NoError(t, ann.Complete(t.Context(), polled.Tasks[0], "alive", nil))
-	out, err := h.engine.Wait(t.Context(), "r")
-	require.NoError(t, err)
-	require.NoError(t, out.Err())
 }
 
 // Large data goes by reference: a remote worker stores a blob and an artifact,

@@ -46,8 +46,9 @@ var (
 	ErrUnknownWorker = &Error{Status: 404, Code: remote.CodeUnknownWorker, Message: "no worker with this id is registered: register it again"}
 	ErrNotHolder     = &Error{Status: 409, Code: remote.CodeNotHolder, Message: "another worker holds this task, or has completed it, or the key was given to another: drop the result"}
 
-	errStale  = &Error{Status: 409, Code: remote.CodeStale, Message: "the attempt that the key names is over: drop the result"}
-	errClosed = &Error{Status: 503, Code: remote.CodeClosed, Message: "the pool is closed: try again when it is back"}
+	errReplaced = &Error{Status: 409, Code: remote.CodeReplaced, Message: "another process has registered under this id, and gets the tasks: give each worker an id of its own"}
+	errStale    = &Error{Status: 409, Code: remote.CodeStale, Message: "the attempt that the key names is over: drop the result"}
+	errClosed   = &Error{Status: 503, Code: remote.CodeClosed, Message: "the pool is closed: try again when it is back"}
 )
 
 // poolErrorf returns an *Error. format says what to do about it, since whoever reads it has only this

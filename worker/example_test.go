@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/handler"
@@ -219,7 +220,12 @@ func ExamplePool_Drain() {
 		check(engine.Start(ctx, workflow.Run{ID: id, Definition: one("greet")}, map[string]any{"name": string(id)}))
 	}
 	<-begun
-	go func() { finish <- true }()
+	go func() {
+		for !pool.Status().Draining {
+			<-time.After(time.Millisecond)
+		}
+		finish <- true
+	}()
 	check(pool.Drain(ctx))
 	s := pool.Status()
 	fmt.Printf("processed %d, active %d, draining %t\n", s.Processed, len(s.Active), s.Draining)

@@ -15,7 +15,7 @@ import (
 type Polled = polled
 
 func (c *Client) Poll(ctx context.Context, wait time.Duration, holding ...pawl.Key) (Polled, error) {
-	return c.pollPool(ctx, wait, holding...)
+	return c.pollPool(ctx, wait, 0, holding...)
 }
 
 func (c *Client) Heartbeat(ctx context.Context, keys ...pawl.Key) (drop []pawl.Key, err error) {

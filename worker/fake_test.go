@@ -132,8 +132,13 @@ func (f *fake) Heartbeat(_ context.Context, k pawl.Key, _ any) error {
 }
 
 func (f *fake) OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
-	if ref.Hash == damaged {
-		return io.NopCloser(iotest.ErrReader(blob.ErrDamaged)), nil
+	switch ref.Hash {
+	case damaged:
+		return io.NopCloser(io.MultiReader(strings.NewReader("other"), iotest.ErrReader(&blob.Error{Hash: damaged, Err: blob.ErrDamaged}))), nil
+	case broken:
+		return io.NopCloser(io.MultiReader(strings.NewReader("other"), iotest.ErrReader(&blob.Error{Hash: broken, Err: io.ErrNoProgress}))), nil
+	case folder:
+		return nil, &blob.Error{Hash: folder, Err: blob.ErrDamaged, Detail: "no regular file"}
 	}
 	if ref.Hash == large {
 		return io.NopCloser(io.LimitReader(wanted{ctx}, 64<<20)), nil
@@ -151,8 +156,12 @@ func (r wanted) Read(p []byte) (int, error) { return len(p), r.ctx.Err() }
 // large is a blob of 64 MiB.
 const large = "sha256:1123456789012345678901234567890123456789012345678901234567890123"
 
-// damaged is a blob that cannot be read.
-const damaged = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
+// damaged is a blob whose content is that of another, folder one that cannot be opened, and broken one that cannot be read.
+const (
+	damaged = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
+	folder  = "sha256:2123456789012345678901234567890123456789012345678901234567890123"
+	broken  = "sha256:3123456789012345678901234567890123456789012345678901234567890123"
+)
 
 func (f *fake) result(k pawl.Key) any {
 	f.mu.Lock()

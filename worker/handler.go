@@ -55,28 +55,6 @@ func (p *Pool) Handler() http.Handler {
 	}))
 }
 
-// setReadTimeout bounds how long the rest of the request may take to arrive. 0 is no
-// bound: a path that reads no body and may take long needs that, since the end of the
-// connection is read as well. A host's server may not have it.
-//
-// It is set for each request and taken away again, instead of once for the server, because a poll
-// waits for a minute in which nothing is read, and a blob may take an hour.
-func setReadTimeout(w http.ResponseWriter, d time.Duration) {
-	_ = http.NewResponseController(w).SetReadDeadline(deadlineAfter(d))
-}
-
-// setWriteTimeout bounds how long the answer may take to be sent, likewise.
-func setWriteTimeout(w http.ResponseWriter, d time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(deadlineAfter(d))
-}
-
-func deadlineAfter(d time.Duration) time.Time {
-	if d == 0 {
-		return time.Time{}
-	}
-	return time.Now().Add(d)
-}
-
 // postHandler serves a path that takes one JSON object and answers one.
 //
 // serve gets the context of the request, which ends when the worker hangs up. Its error is an *Error,
@@ -98,12 +76,16 @@ func postHandler[Q any](p *Pool, serve func(ctx context.Context, q Q) (any, erro
 		if err == nil {
 			err = decodeObject(body, &q)
 		}
+		ctx, named := withInstance(r)
+		if err == nil {
+			err = named
+		}
 		if len(body) <= smallBody {
 			load.Leave() // a poll waits for a minute
 		}
 		var a any
 		if err == nil {
-			a, err = serve(r.Context(), q)
+			a, err = serve(ctx, q)
 		}
 		if err != nil {
 			writeError(w, err)
@@ -111,6 +93,24 @@ func postHandler[Q any](p *Pool, serve func(ctx context.Context, q Q) (any, erro
 		}
 		writeReply(w, http.StatusOK, a)
 	})
+}
+
+// instanceKey is under what the process that sends a request is in its context.
+type instanceKey struct{}
+
+// withInstance returns the context of a request, which knows the process that sends it.
+func withInstance(r *http.Request) (context.Context, error) {
+	instance := r.Header.Get(instanceHeader)
+	if instance == "" {
+		return r.Context(), nil
+	}
+	return context.WithValue(r.Context(), instanceKey{}, instance), checkName("the header "+instanceHeader, instance)
+}
+
+// instanceOf returns which process sends a request; "" if it does not say.
+func instanceOf(ctx context.Context) string {
+	instance, _ := ctx.Value(instanceKey{}).(string)
+	return instance
 }
 
 // Bounds on the bodies of all requests together, in those of the largest size: of all callers, and of one. A request holds its
@@ -133,9 +133,9 @@ func newBodies(most int64) *crowd.Crowd {
 // The deadline is taken away behind the body: net/http goes on reading to notice the end of the
 // connection, and would take the deadline for that end while a poll waits.
 func (p *Pool) readBody(w http.ResponseWriter, r *http.Request, load *crowd.Load) ([]byte, error) {
-	setReadTimeout(w, readTimeout)
+	crowd.SetReadTimeout(w, readTimeout)
 	body, err := io.ReadAll(http.MaxBytesReader(w, load.Reader(r.Body), p.options.MaxBody))
-	setReadTimeout(w, 0)
+	crowd.SetReadTimeout(w, 0)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -253,11 +253,11 @@ func writeReply(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
-	setWriteTimeout(w, writeTimeout)
+	crowd.SetWriteTimeout(w, writeTimeout)
 	w.WriteHeader(status)
 	_, _ = w.Write(text.Bytes()) // who is gone gets the task again
 	_ = http.NewResponseController(w).Flush()
-	setWriteTimeout(w, 0) // for what comes next on the connection
+	crowd.SetWriteTimeout(w, 0) // for what comes next on the connection
 }
 
 func (p *Pool) serveStatus(w http.ResponseWriter, r *http.Request) {
@@ -265,7 +265,7 @@ func (p *Pool) serveStatus(w http.ResponseWriter, r *http.Request) {
 		writeError(w, wrongMethod(w, "GET, HEAD", r))
 		return
 	}
-	setReadTimeout(w, 0)
+	crowd.SetReadTimeout(w, 0)
 	writeReply(w, http.StatusOK, callerOf(r.Context()).visibleStatus(p.Status()))
 }
 
@@ -275,7 +275,7 @@ func (p *Pool) serveRegister(ctx context.Context, q registerRequest) (any, error
 	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker), callerOf(ctx).mayTake(q.Types)); err != nil {
 		return nil, err
 	}
-	if err := p.registerRemote(Registration{ID: q.Worker, Types: q.Types, Capacity: q.Capacity}); err != nil {
+	if err := p.registerRemote(Registration{ID: q.Worker, Types: q.Types, Capacity: q.Capacity}, instanceOf(ctx)); err != nil {
 		return nil, err
 	}
 	return registerReply{Version: version, Lease: p.options.Lease.String()}, nil
@@ -286,7 +286,7 @@ func (p *Pool) serveRegister(ctx context.Context, q registerRequest) (any, error
 // worker's list of drops as it came, since the engine's key must not be told. Where there is something
 // to drop it does not wait for tasks.
 func (p *Pool) servePoll(ctx context.Context, q pollRequest) (any, error) {
-	w := want{worker: q.Worker, most: q.Max, wait: 30 * time.Second, holding: q.Holding}
+	w := want{worker: q.Worker, instance: instanceOf(ctx), most: q.Max, wait: 30 * time.Second, holding: q.Holding}
 	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker), p.checkTypes(ctx, q.Worker), checkKeys(q.Holding)); err != nil {
 		return nil, err
 	}
@@ -386,7 +386,7 @@ func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error
 	}
 	a := completeReply{Status: "accepted"}
 	if q.Take > 0 && p.checkTypes(ctx, q.Worker) == nil {
-		tasks, _, err := p.pollTasks(ctx, want{worker: q.Worker, most: q.Take, more: true})
+		tasks, _, err := p.pollTasks(ctx, want{worker: q.Worker, instance: instanceOf(ctx), most: q.Take, more: true})
 		if err == nil { // the result is taken, whatever comes next
 			a.Tasks = tags.tagTasks(q.Worker, taskMessagesOf(tasks, p.options.Lease))
 		}
@@ -397,14 +397,14 @@ func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error
 // serveLeave takes back what a worker holds. To leave twice is no error.
 //
 // An unknown worker gets the same answer: it may have been forgotten, or its first goodbye's answer
-// was lost.
+// was lost. So does a process in whose place another has registered: the worker is that one now.
 func (p *Pool) serveLeave(ctx context.Context, q leaveRequest) (any, error) {
 	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker)); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.queue.workers[q.Worker]; s != nil {
+	if s := p.queue.workers[q.Worker]; s != nil && !s.isReplacing(instanceOf(ctx)) {
 		p.removeWorker(s)
 	}
 	return struct{}{}, nil

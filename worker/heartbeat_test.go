@@ -1,7 +1,10 @@
 package worker_test
 
 import (
-	"slices"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +13,6 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/limits"
-	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
@@ -57,8 +59,9 @@ func TestDetailsOfARemoteWorker(t *testing.T) {
 	require.Equal(t, map[string]any{"from": map[string]any{"row": int64(2)}}, out.Output)
 }
 
-// Thousands of heartbeats in a few requests are a record or two.
-func TestHeartbeatsOfAWorkerAreMerged(t *testing.T) {
+// Details that the engine refuses are the worker's fault, and end neither its task nor its lease.
+func TestRefusedDetailsKeepTheTask(t *testing.T) {
+	const missing = `{"$blob": "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b856", "size": 7}`
 	h := start(t, replays.Dir(t), worker.Options{})
 	defer h.stop(t)
 	ctx := t.Context()
@@ -68,18 +71,21 @@ func TestHeartbeatsOfAWorkerAreMerged(t *testing.T) {
 	require.NoError(t, err)
 	polled, err := ann.Poll(ctx, 10*time.Second)
 	require.NoError(t, err)
-	for range 3 {
-		drop, err := ann.Heartbeat(ctx, slices.Repeat([]pawl.Key{polled.Tasks[0].Key}, 1000)...)
+	task := polled.Tasks[0]
+	for name, details := range map[string]string{
+		"no reference":   `{"$blob": "nonsense", "size": 3}`,
+		"a missing blob": missing,
+	} {
+		text := fmt.Sprintf(`{"worker": "ann", "keys": [%[1]q], "details": {%[1]q: %s}}`, task.Key, details)
+		response, err := h.server.Client().Post(h.server.URL+"/v1/heartbeat", "application/json", strings.NewReader(text))
 		require.NoError(t, err)
-		require.Empty(t, drop)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusBadRequest, response.StatusCode, name)
+		require.Len(t, h.pool.Status().Active, 1, name)
 	}
-	records := 0
-	for r, err := range h.engine.Journal(ctx, "r", pawl.EventsOptions{}) {
-		require.NoError(t, err)
-		if _, ok := r.Message.(state.Heartbeat); ok {
-			records++
-		}
-	}
-	require.Equal(t, 1, records)
-	require.NoError(t, ann.Complete(ctx, polled.Tasks[0], nil, nil))
+	require.ErrorIs(t, task.Heartbeat(ctx, json.RawMessage(missing)), pawl.ErrInvalid)
+	_, err = task.Once(ctx, "", func(context.Context) (any, error) { return json.RawMessage(missing), nil })
+	require.ErrorIs(t, err, pawl.ErrInvalid, "nobody waits for a blob that does not come")
+	require.NoError(t, task.Heartbeat(ctx, "going on"))
+	require.NoError(t, ann.Complete(ctx, task, nil, nil))
 }

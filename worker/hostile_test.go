@@ -3,8 +3,11 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -125,24 +128,40 @@ func TestHostileResultsFailTheirTask(t *testing.T) {
 func TestErrorsKeepTheirKind(t *testing.T) {
 	def := define(t, "name: x\nstart: a\nnodes: [{id: a, task: t, retry: {maxAttempts: 2, initialInterval: 1ms}}]\n")
 	lost := &blob.Error{Hash: "sha256:00", Err: blob.ErrMissing}
-	begin := executors()["Pool.Start"]
-	for _, tt := range []struct {
-		err      error
+	missing := blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)}
+	of := func(err error) func(context.Context, pawl.Task) error {
+		return func(context.Context, pawl.Task) error { return err }
+	}
+	rows := map[workflow.RunID]struct {
+		fails    func(context.Context, pawl.Task) error
 		code     string
 		attempts int
 	}{
-		{errors.New("plain"), workflow.CodeError, 2},
-		{pawl.Permanent(errors.New("for good")), workflow.CodeError, 1},
-		{&pawl.TaskError{Code: "mine", Retryable: true}, "mine", 2},
-		{errors.Join(errors.New("resize"), lost), workflow.CodeBlobMissing, 1},
-	} {
-		engine, stop := begin(t, pawl.Handlers{"t": func(context.Context, pawl.Task) (any, error) { return nil, tt.err }})
-		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
-		outcome, err := engine.Wait(t.Context(), "r")
-		require.NoError(t, err)
-		require.Equal(t, tt.code, outcome.Failure.Code)
-		require.Equal(t, tt.attempts, outcome.Failure.Attempts, tt.code)
-		stop()
+		"plain":      {of(errors.New("plain")), workflow.CodeError, 2},
+		"permanent":  {of(pawl.Permanent(errors.New("for good"))), workflow.CodeError, 1},
+		"mine":       {of(&pawl.TaskError{Code: "mine", Retryable: true}), "mine", 2},
+		"no more":    {of(pawl.Permanent(pawl.TaskError{Code: "mine", Retryable: true})), "mine", 1},
+		"lost":       {of(errors.Join(errors.New("resize"), lost)), workflow.CodeBlobMissing, 1},
+		"damaged":    {of(&blob.Error{Hash: "sha256:00", Err: blob.ErrDamaged}), workflow.CodeBlobDamaged, 1},
+		"other size": {of(&blob.Error{Hash: "sha256:00", Err: blob.ErrSize}), workflow.CodeInvalidResult, 1},
+		"unread":     {of(&blob.Error{Hash: "sha256:00", Err: io.ErrUnexpectedEOF}), workflow.CodeError, 2},
+		"given up":   {of(pawl.Permanent(&blob.Error{Hash: "sha256:00", Err: io.ErrUnexpectedEOF})), workflow.CodeError, 1},
+		"opened": {func(ctx context.Context, task pawl.Task) error {
+			_, err := task.Open(ctx, missing)
+			return fmt.Errorf("resize: %w", err)
+		}, workflow.CodeBlobMissing, 1},
+	}
+	for name, begin := range executors() {
+		t.Run(name, func(t *testing.T) {
+			engine, stop := begin(t, pawl.Handlers{"t": func(ctx context.Context, task pawl.Task) (any, error) { return nil, rows[task.Run].fails(ctx, task) }})
+			defer stop()
+			for id, row := range rows {
+				outcome, err := engine.Run(t.Context(), workflow.Run{ID: id, Definition: def}, nil)
+				require.NoError(t, err)
+				require.Equal(t, row.code, outcome.Failure.Code, id)
+				require.Equal(t, row.attempts, outcome.Failure.Attempts, id)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -482,23 +483,69 @@ func TestABlobBeforeTheDispatch(t *testing.T) {
 	require.Equal(t, 409, status, "who was first is the holder")
 }
 
-// A blob that cannot be read to its end breaks the connection: no reader takes
-// the part for the whole.
+// A blob that cannot be read to its end breaks the connection: no reader takes the part for the whole. A Client
+// compares the content with the hash, and needs no broken connection to know of the damage; its errors are those of the
+// engine's process.
 func TestADamagedBlob(t *testing.T) {
 	p, _ := newPool(t, Options{})
 	server := httptest.NewServer(p.Handler())
 	defer server.Close()
 	c := &Client{URL: server.URL, ID: "ann", HTTP: server.Client()}
-	content, err := c.Open(t.Context(), blob.Ref{Hash: damaged})
-	if err == nil {
-		defer content.Close()
-		_, err = io.ReadAll(content)
+	read := func(hash string) error {
+		content, err := c.Open(t.Context(), blob.Ref{Hash: hash})
+		if err == nil {
+			defer content.Close()
+			_, err = io.ReadAll(content)
+		}
+		return err
 	}
+	for hash, want := range map[string]struct {
+		is   error
+		code string // of the pool's answer; "" if it sent the content
+		of   string // the task that returns the error
+	}{
+		damaged:                             {blob.ErrDamaged, "", workflow.CodeBlobDamaged},
+		folder:                              {blob.ErrDamaged, remote.CodeDamaged, workflow.CodeBlobDamaged},
+		"sha256:" + strings.Repeat("0", 64): {blob.ErrMissing, remote.CodeNotFound, workflow.CodeBlobMissing},
+	} {
+		err := read(hash)
+		about, refused := &blob.Error{}, &Error{}
+		require.ErrorAs(t, err, &about)
+		require.Equal(t, hash, about.Hash)
+		require.ErrorIs(t, err, want.is)
+		require.Equal(t, want.code != "", errors.As(err, &refused), "%v", err)
+		require.Equal(t, want.code, refused.Code)
+		failed := remote.NewCompletion(pawl.Task{}, nil, err)
+		require.Equal(t, want.of, failed.Error.Code)
+		require.False(t, *failed.Error.Retryable)
+	}
+	err := read(broken)
 	require.Error(t, err)
-	var e *Error
-	_, err = c.Open(t.Context(), blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, remote.CodeNotFound, e.Code)
+	require.NotErrorIs(t, err, blob.ErrDamaged, "the next attempt may have it")
+
+	response, err := server.Client().Get(server.URL + "/v1/blobs?hash=" + damaged)
+	if err == nil {
+		defer response.Body.Close()
+		_, err = io.ReadAll(response.Body)
+	}
+	require.Error(t, err, "a worker that compares nothing")
+}
+
+// A request whose time is over is not told that there is no engine where there is one.
+func TestARequestThatEndsHasTheEngine(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	p, _ := newPool(t, Options{})
+	for range 100 {
+		_, err := p.awaitEngine(over)
+		require.NoError(t, err)
+	}
+	bare := mustNew(Options{NoToken: true})
+	_, err := bare.awaitEngine(over)
+	require.ErrorIs(t, err, &Error{Code: remote.CodeBusy})
+	require.NoError(t, bare.Close(t.Context()))
+	_, err = bare.awaitEngine(over)
+	require.ErrorIs(t, err, errClosed)
 }
 
 func FuzzProtocol(f *testing.F) {

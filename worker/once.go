@@ -83,7 +83,7 @@ func onceError(err error) error {
 		return refused
 	case errors.As(err, &limit):
 		return poolErrorf(http.StatusRequestEntityTooLarge, remote.CodeTooLarge, "%v: keep a reference to a blob", err)
-	case errors.Is(err, pawl.ErrInvalid), errors.Is(err, pawl.ErrCorrupt):
+	case remote.IsInvalid(err), errors.Is(err, pawl.ErrCorrupt):
 		return invalidRequestf("%v", err)
 	}
 	return poolErrorf(http.StatusServiceUnavailable, remote.CodeBusy, "no outcome could be kept, try again: %v", err)

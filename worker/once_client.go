@@ -12,8 +12,8 @@ import (
 // a key one call of f runs at a time, in whatever process, for as long as the worker
 // holds the task. So f may be called again where it is in the engine's process, around a
 // crash, and also after a lease was lost: a worker that goes on without the pool until
-// its lease has run out is taken for dead, and another has the turn. Where both have
-// made the effect, both return the outcome that was kept first.
+// its lease has run out is taken for dead, and another has the turn. Where both make
+// the effect, the outcome of the first is refused, as pawl.ErrStale, once the other holds the task.
 //
 // While the pool cannot be reached it is asked again until ctx is done. Errors: that of f,
 // the cause of ctx, or an *Error, which is pawl.ErrStale if the task is no longer wanted

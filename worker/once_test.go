@@ -284,3 +284,26 @@ func TestOnceMessagesAreChecked(t *testing.T) {
 		require.ErrorIs(t, err, &Error{Code: remote.CodeBusy})
 	})
 }
+
+// A request of Once that was let in before Close begins no turn behind it: Close may have nothing left to wait for.
+func TestNoTurnBeginsAfterClose(t *testing.T) {
+	p, _ := newPool(t, Options{})
+	require.NoError(t, p.Close(t.Context()))
+	services := onceServices{began: make(chan bool, 1)}
+	asked := pawl.Task{Key: "k1"}.WithServices(services)
+	_, err := p.turns.AskTurn(t.Context(), asked, remote.OnceMessage{Key: "k1", Turn: "t"}, 0, func() error { return p.checkHolder("ann", "k1") })
+	require.Equal(t, errClosed, onceError(err))
+	p.group.Wait()
+	require.Empty(t, services.began)
+}
+
+// onceServices are told of a call of Once.
+type onceServices struct {
+	pawl.TaskServices
+	began chan bool
+}
+
+func (s onceServices) Once(context.Context, pawl.Task, string, func(context.Context) (any, error)) (any, error) {
+	s.began <- true
+	return nil, errClosed
+}

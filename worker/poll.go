@@ -30,18 +30,19 @@ func (at *poll) endPoll(items ...*item) {
 
 // A want is what a poll asks for.
 type want struct {
-	worker  string
-	most    int // tasks
-	wait    time.Duration
-	holding []pawl.Key // what the worker works on
-	more    bool       // it works on everything that it holds, and takes more
+	worker   string
+	instance string // which process asks; "" if it does not say
+	most     int    // tasks
+	wait     time.Duration
+	holding  []pawl.Key // what the worker works on
+	more     bool       // it works on everything that it holds, and takes more
 }
 
-// registerRemote adds a remote worker, or changes one.
+// registerRemote adds a remote worker, or changes one. From then on the worker is the process that instance names.
 //
 // A poll that the worker still has open, from an earlier connection, is ended: it was for the types
 // before.
-func (p *Pool) registerRemote(r Registration) error {
+func (p *Pool) registerRemote(r Registration, instance string) error {
 	r, err := r.withDefaults()
 	if err != nil {
 		return err
@@ -59,7 +60,10 @@ func (p *Pool) registerRemote(r Registration) error {
 			at.endPoll()
 		}
 	}
-	p.queue.registerWorker(r, false, time.Now())
+	s := p.queue.registerWorker(r, false, time.Now())
+	if instance != "" && instance != s.instance {
+		s.instance, s.heard, s.rivalled = instance, time.Now(), false
+	}
 	p.deliverTasks()
 	return nil
 }
@@ -84,6 +88,23 @@ func (p *Pool) remoteWorker(id string) (*workerState, error) {
 	return s, nil
 }
 
+// checkInstance refuses the poll of a process in whose place another has registered since: each would get the tasks again that the
+// other holds. If the pool has not heard of the other process for a lease, that one is gone, and the process that polls may register
+// again, for the types that it takes. The log is told once. The caller holds the lock.
+func (p *Pool) checkInstance(s *workerState, instance string) error {
+	if s.noteInstance(instance, time.Now()) {
+		return nil
+	}
+	if p.polls[s] == nil && time.Since(s.heard) > p.options.Lease {
+		return ErrUnknownWorker
+	}
+	if !s.rivalled {
+		s.rivalled = true
+		p.options.Logger.Warn("worker: two processes have one id, and the one that registered last gets the tasks: give each worker an id of its own", "worker", s.id)
+	}
+	return errReplaced
+}
+
 // pollTasks returns tasks for a remote worker, and waits for one if there are none.
 // A task that the worker holds and does not name was lost on its way, or with an
 // earlier life of the worker: it is returned again. draining says that there will
@@ -92,12 +113,16 @@ func (p *Pool) remoteWorker(id string) (*workerState, error) {
 // A worker has one poll at a time: a second one takes the place of the first, with the tasks that were
 // on their way to it, for the first is likely to be of a connection that is lost. The lock is free
 // only in waitForDone; afterwards every item is looked at again, as its worker may have left
-// meanwhile, and items that nobody waits for go back to the queue.
+// meanwhile, and items that nobody waits for go back to the queue. The worker keeps the items of a process that was replaced
+// meanwhile, for the poll of the one in its place.
 func (p *Pool) pollTasks(ctx context.Context, w want) (tasks []pawl.Task, draining bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, err := p.remoteWorker(w.worker)
 	if err != nil {
+		return nil, false, err
+	}
+	if err := p.checkInstance(s, w.instance); err != nil {
 		return nil, false, err
 	}
 	at := &poll{done: make(chan struct{})}
@@ -125,6 +150,10 @@ func (p *Pool) pollTasks(ctx context.Context, w want) (tasks []pawl.Task, draini
 	if p.polls[s] == at {
 		delete(p.polls, s)
 		p.queue.cancelRequest(s, time.Now())
+	}
+	if err := p.checkInstance(s, w.instance); err != nil {
+		p.deliverTasks()
+		return nil, false, err
 	}
 	for _, i := range at.items {
 		switch {

@@ -75,7 +75,7 @@ func New(o Options) (*Pool, error) {
 		attached: make(chan struct{}), changed: make(chan struct{}), bodies: newBodies(o.MaxBody),
 	}
 	p.ctx, p.stop = context.WithCancelCause(context.Background())
-	p.turns = remote.NewTurns(p.ctx, &p.group)
+	p.turns = remote.NewTurns(p.ctx, &p.group, errClosed)
 	p.timer = time.AfterFunc(time.Hour, p.timerFired)
 	p.timer.Stop()
 	return p, nil
@@ -126,15 +126,15 @@ func (p *Pool) countSeats() (held, free, expired int64) {
 }
 
 // Execute implements pawl.Executor: it puts the task into the queue and returns
-// pawl.ErrPending. The task leaves the queue when ctx is cancelled.
+// pawl.ErrPending. The task leaves the queue when ctx is cancelled, and does not come into it if that has happened.
 //
 // The engine calls it once for each dispatch, and again under the same key in its next life. owner
 // tells these calls apart: the end of an earlier ctx must not withdraw the task of a later call.
 func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return nil, pawl.ErrPending // it is dispatched again when the engine is opened again
+	if p.closed || ctx.Err() != nil {
+		return nil, pawl.ErrPending // it is dispatched again when the engine is opened again, or is over
 	}
 	host := serving.Of(ctx)
 	host.ReportWorker(string(t.Key), "") // before a worker has it
@@ -313,6 +313,7 @@ func (p *Pool) removeWorker(s *workerState) {
 func (p *Pool) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed, p.queue.drained = true, true
+	p.turns.Close()
 	p.timer.Stop()
 	p.stop(errStopped)
 	for _, at := range p.polls {

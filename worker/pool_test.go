@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -239,6 +238,24 @@ func TestAResultBeforeTheDispatch(t *testing.T) {
 	})
 }
 
+// Nobody is handed a task whose result was taken while the engine dispatched it, or one that was over before.
+func TestADispatchBesideItsResult(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		f.refuses = func() error {
+			_, err := p.Execute(t.Context(), pawl.Task{Key: "k1", Type: "a"})
+			require.ErrorIs(t, err, pawl.ErrPending)
+			return nil
+		}
+		done(t, client(p, "ann", 1), "k1", "early")
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := p.Execute(over, pawl.Task{Key: "k2", Type: "a"})
+		require.ErrorIs(t, err, pawl.ErrPending)
+		require.Zero(t, p.Status().Queued)
+		require.EqualValues(t, 1, p.Status().Processed)
+	})
+}
+
 // A claim on a key that the engine never dispatches runs out.
 func TestAClaimRunsOut(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
@@ -456,7 +473,7 @@ func TestResultsWaitForTheEngine(t *testing.T) {
 // A run that takes no results does not keep a worker from the others.
 func TestARunThatTakesNoResults(t *testing.T) {
 	for _, cause := range []error{pawl.ErrSuspended, pawl.ErrCorrupt, pawl.ErrRunNotFound} {
-		var log bytes.Buffer
+		var log logged
 		bubble(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, p *Pool, f *fake) {
 			f.err = fmt.Errorf("deliver: %w", cause)
 			begun := make(chan pawl.Key, 2)
@@ -584,13 +601,13 @@ func TestRegistrationsAreChecked(t *testing.T) {
 		"has 256 bytes; at most 255":    {ID: string(make([]byte, 256)), Types: []string{"a"}},
 	} {
 		require.ErrorContains(t, p.Start(r, nil), want)
-		require.ErrorContains(t, p.registerRemote(r), want)
+		require.ErrorContains(t, p.registerRemote(r, ""), want)
 	}
-	require.ErrorContains(t, p.registerRemote(Registration{ID: "here", Types: []string{"a"}}), "is a worker of the engine's process")
-	require.NoError(t, p.registerRemote(Registration{ID: "x", Types: []string{"a"}}))
+	require.ErrorContains(t, p.registerRemote(Registration{ID: "here", Types: []string{"a"}}, ""), "is a worker of the engine's process")
+	require.NoError(t, p.registerRemote(Registration{ID: "x", Types: []string{"a"}}, ""))
 	require.ErrorContains(t, p.Start(Registration{ID: "x", Types: []string{"a"}}, nil), "registered by another process")
 	for _, err := range []error{
-		p.registerRemote(Registration{ID: "y", Types: []string{"a"}}),
+		p.registerRemote(Registration{ID: "y", Types: []string{"a"}}, ""),
 		p.Start(Registration{ID: "y", Types: []string{"a"}}, nil),
 		client(p, "y", 1).Complete(t.Context(), pawl.Task{Key: "k"}, 1, nil),
 	} {

@@ -16,6 +16,10 @@ import (
 // understood.
 const version = "1.0"
 
+// instanceHeader has a text of the worker's choice that no other process sends, such as a random one. A pool of an earlier version, which
+// would refuse a field that it does not know, ignores it.
+const instanceHeader = "Pawl-Instance"
+
 // The messages of the protocol; docs/workers.md describes them. Durations are
 // texts like "30s".
 type (

@@ -160,11 +160,16 @@ func (q *queue) withdrawTask(k pawl.Key, owner int64, now time.Time) *workerStat
 		i.withdrawn = true
 		return i.holder
 	}
-	delete(q.items, k)
+	q.removeWaiting(i, now)
+	return nil
+}
+
+// removeWaiting forgets a task that waits and is over.
+func (q *queue) removeWaiting(i *item, now time.Time) {
+	delete(q.items, i.task.Key)
 	q.tasks.Remove(&i.entry)
 	q.noteServed(i.task.Type, now)
 	q.handOut(now)
-	return nil
 }
 
 // handOut hands out the tasks of the types that have changed for which a worker waits, and then

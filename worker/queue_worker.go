@@ -222,10 +222,14 @@ func (q *queue) finishCompletion(id string, k pawl.Key, counted, failed bool, no
 			q.failed++
 		}
 	}
-	if i != nil && i.holder != nil && i.holder.id == id {
+	switch {
+	case i == nil:
+	case i.holder != nil && i.holder.id == id:
 		s := i.holder
 		q.freeItem(i, i.again && !counted, now)
 		q.handOut(now, s)
+	case i.holder == nil && counted: // dispatched while the result was committed, and over
+		q.removeWaiting(i, now)
 	}
 }
 

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -37,7 +38,10 @@ func (c *Client) Run(ctx context.Context, h pawl.Handlers) error {
 	if err := h.Check(); err != nil {
 		return err
 	}
-	l := &clientLoop{client: c, handlers: h, types: c.Types, held: map[pawl.Key]context.CancelCauseFunc{}, room: make(chan struct{}, 1), log: c.Logger}
+	named := *c
+	c = &named
+	c.instance = rand.Text()
+	l := &clientLoop{client: c, handlers: h, types: c.Types, held: map[pawl.Key]*heldTask{}, room: make(chan struct{}, 1), log: c.Logger}
 	if l.types == nil {
 		l.types = handledTypes(h)
 	}
@@ -88,7 +92,7 @@ var (
 
 // A clientLoop is one call of Run.
 // lease is 0 before the first registration. A key is in held from delivery until its result has been
-// answered, and not only while the function runs: polls and heartbeats name it for as long. room has a
+// answered, and not only while the function runs: polls and heartbeats name it for as long, if it is wanted. room has a
 // note for each task that ended, one at most.
 type clientLoop struct {
 	client   *Client
@@ -101,17 +105,23 @@ type clientLoop struct {
 
 	mu    sync.Mutex
 	lease time.Duration
-	held  map[pawl.Key]context.CancelCauseFunc // until the result is delivered
+	held  map[pawl.Key]*heldTask // until the result is delivered
+}
+
+// A heldTask is one whose function runs, or whose result is on the way. The pool is not told of one that it does not want: it would say so again at once.
+type heldTask struct {
+	cancel   context.CancelCauseFunc
+	unwanted bool
 }
 
 // isFinalError says that a call will never succeed.
 //
 // An unknown worker is not final, as it can register again, and neither are faults of the pool (500
-// and above) or a pool that is full of workers. The answer of something else, such as a proxy while its pool is replaced, is
+// and above), a pool that is full of workers, or another process in the place of this one, which may leave. The answer of something else, such as a proxy while its pool is replaced, is
 // final where it forbids the call, or finds it too large.
 func isFinalError(err error) bool {
 	var e *Error
-	if !errors.As(err, &e) || e.Status >= 500 || e.Status == http.StatusTooManyRequests || e.Code == remote.CodeUnknownWorker {
+	if !errors.As(err, &e) || e.Status >= 500 || e.Status == http.StatusTooManyRequests || e.Code == remote.CodeUnknownWorker || e.Code == remote.CodeReplaced {
 		return false
 	}
 	switch e.Status {
@@ -162,66 +172,92 @@ func (l *clientLoop) registerWorker(ctx context.Context) error {
 	}
 }
 
+// pollWait is how long a poll waits for a task.
+const pollWait = 30 * time.Second
+
 // pollUntilDone polls until polling is done, which is part of ctx, or the pool refuses, and begins tasks in ctx.
 //
-// It polls only while there is room, so a poll always asks for something; heartbeats keep the leases
-// while there is no room, which it takes for so as well where the keys that a poll must name are more than go into one message. When the pool has forgotten the worker, it registers and polls again, and
-// names the tasks that it holds, which makes it the holder again.
+// It polls only while there is room, so a poll always asks for something, and never for more: the pool does not count the tasks that it
+// has dropped, though their functions may run on. While there is no room, or more keys than one message holds, heartbeats keep the
+// leases. When the pool has forgotten the worker, it registers and polls again, and names the tasks that it holds, which makes it the
+// holder again. A poll that ends early and brings nothing was ended by another one under the same id, where the pool cannot tell the
+// two apart, and is followed by a pause like a failure.
 func (l *clientLoop) pollUntilDone(ctx, polling context.Context) error {
-	var d time.Duration
+	var failed, ended time.Duration // the pauses after polls that fail, and after those that another one ends
+	var told bool                   // the log knows of another process under the id
 	for polling.Err() == nil {
-		holding := l.heldKeys()
-		if len(holding) >= max(l.client.Capacity, 1) || len(firstKeys(holding)) < len(holding) {
+		holding, held := l.heldKeys()
+		room := max(l.client.Capacity, 1) - held
+		if room <= 0 || len(firstKeys(holding)) < len(holding) {
 			select {
 			case <-l.room:
 			case <-polling.Done():
 			}
 			continue
 		}
-		polled, err := l.client.pollPool(polling, 30*time.Second, holding...)
-		var e *Error
+		begun := time.Now()
+		polled, err := l.client.pollPool(polling, pollWait, room, holding...)
+		if errors.Is(err, ErrUnknownWorker) {
+			if err = l.registerWorker(polling); err == nil {
+				continue
+			}
+		}
+		early, pause := time.Since(begun) < pollWait/2, &failed
 		switch {
 		case err == nil:
-			d = 0
+			l.takePolled(ctx, polled)
+			if polled.Draining {
+				return errDrained
+			}
+			failed, told = 0, told && early
+			if !early || len(polled.Tasks)+len(polled.unread)+len(polled.Drop) > 0 {
+				ended = 0
+				continue
+			}
+			pause = &ended
 		case polling.Err() != nil:
 			continue
-		case errors.As(err, &e) && e.Code == remote.CodeUnknownWorker:
-			err = l.registerWorker(polling)
-			fallthrough
-		default:
-			if err != nil && isFinalError(err) {
-				l.log.Error("worker: the pool refuses this worker, which finishes what it holds", "worker", l.client.ID, "error", err)
-				return err
-			}
-			if err != nil {
-				l.log.Warn("worker: the pool does not answer", "worker", l.client.ID, "error", err)
-			}
-			if err != nil && !pauseAfterFailure(polling, &d) {
-				return context.Cause(polling)
-			}
-			continue
+		case isFinalError(err):
+			l.log.Error("worker: the pool refuses this worker, which finishes what it holds", "worker", l.client.ID, "error", err)
+			return err
+		case !errors.Is(err, errReplaced):
+			l.log.Warn("worker: the pool does not answer", "worker", l.client.ID, "error", err)
 		}
-		l.dropTasks(polled.Drop)
-		for _, t := range polled.Tasks {
-			l.startTask(ctx, t)
+		if !told && (errors.Is(err, errReplaced) || err == nil && ended == callBackoff.Max) {
+			told = true
+			l.log.Error("worker: another process works for the pool under this id, and gets the tasks: give each worker an id of its own", "worker", l.client.ID)
 		}
-		if polled.Draining {
-			return errDrained
+		if !pauseAfterFailure(polling, pause) {
+			return context.Cause(polling)
 		}
 	}
 	return context.Cause(polling)
 }
 
-// heldKeys returns what the worker holds, sorted, as polls and heartbeats name it.
-func (l *clientLoop) heldKeys() []pawl.Key {
+// takePolled drops and begins what the answer to a poll says. A task that cannot be read fails, since it would come again for ever
+// otherwise; where the definition retries it, another worker may read it.
+func (l *clientLoop) takePolled(ctx context.Context, polled polled) {
+	l.dropTasks(polled.Drop)
+	for _, t := range polled.Tasks {
+		l.startTask(ctx, t, remote.Performer{Handlers: l.handlers, Logger: l.log}.PerformTask)
+	}
+	for _, u := range polled.unread {
+		l.startTask(ctx, u.task, func(_ context.Context, _ pawl.Task, done func(any, error)) { done(nil, u.cause) })
+	}
+}
+
+// heldKeys returns the keys that the worker holds, sorted, as polls and heartbeats name them, and how many tasks take a place.
+func (l *clientLoop) heldKeys() (keys []pawl.Key, held int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	keys := make([]pawl.Key, 0, len(l.held))
-	for k := range l.held {
-		keys = append(keys, k)
+	keys = make([]pawl.Key, 0, len(l.held))
+	for k, task := range l.held {
+		if !task.unwanted {
+			keys = append(keys, k)
+		}
 	}
 	slices.Sort(keys)
-	return keys
+	return keys, len(l.held)
 }
 
 // maxKeyBytes bounds the keys in one message, in bytes: half of what pools take as a body by default.
@@ -253,25 +289,27 @@ func (l *clientLoop) dropTasks(keys []pawl.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range keys {
-		if cancel := l.held[k]; cancel != nil {
-			cancel(errDropped)
+		if task := l.held[k]; task != nil {
+			task.cancel(errDropped)
+			task.unwanted = true
 		}
 	}
 }
 
 // startTask performs a task in a goroutine of its own, and delivers its result.
-func (l *clientLoop) startTask(ctx context.Context, t pawl.Task) {
+func (l *clientLoop) startTask(ctx context.Context, t pawl.Task, perform func(context.Context, pawl.Task, func(output any, err error))) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held[t.Key] != nil {
+	if task := l.held[t.Key]; task != nil {
+		task.unwanted = false
 		return // it was given again while its result was on the way
 	}
 	mine, cancel := context.WithCancelCause(ctx)
-	l.held[t.Key] = cancel
+	l.held[t.Key] = &heldTask{cancel: cancel}
 	l.tasks.Go(func() {
 		defer l.taskEnded(t)
 		defer cancel(nil)
-		remote.Performer{Handlers: l.handlers, Logger: l.log}.PerformTask(mine, t, func(output any, err error) {
+		perform(mine, t, func(output any, err error) {
 			if err == nil || mine.Err() == nil { // who was interrupted has not failed
 				l.deliverResult(ctx, t, output, err)
 			}
@@ -324,7 +362,7 @@ func (l *clientLoop) renewLeases(ctx context.Context) {
 			return
 		}
 		bounded, cancel := context.WithTimeout(ctx, max(lease/3, time.Second))
-		for keys := l.heldKeys(); len(keys) > 0; {
+		for keys, _ := l.heldKeys(); len(keys) > 0; {
 			some := firstKeys(keys)
 			keys = keys[len(some):]
 			drop, err := l.client.sendHeartbeat(bounded, some, nil)

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,13 +38,35 @@ func TestRunRenewsTheLeasesOfFunctionsThatIgnoreTheirContext(t *testing.T) {
 	})
 }
 
+// A function that does not heed that its task is over takes a place until it returns, and does not keep its worker from waiting for others.
+func TestRunWaitsBesideFunctionsThatIgnoreTheirContext(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		to, c := &counted{pool: p}, client(p, "ann", 2)
+		c.HTTP.Transport = to
+		stop := running(t, c, pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) {
+			pass(10 * time.Minute)
+			return "done", nil
+		}, "b": func(context.Context, pawl.Task) (any, error) { return "done", nil }})
+		f.dispatch("a", "k1")
+		pass(time.Second)
+		f.end("k1")
+		pass(5 * time.Minute)
+		require.Less(t, to.polls.Load(), int64(20))
+		f.dispatch("b", "k2")
+		synctest.Wait()
+		require.Equal(t, "done", f.result("k2"))
+		require.NoError(t, stop())
+		require.Nil(t, f.result("k1"))
+	})
+}
+
 // A worker that the pool refuses finishes what it holds, says why at once, and takes nothing more.
 func TestRunFinishesWhatItHoldsWhenItIsRefused(t *testing.T) {
 	var types atomic.Pointer[[]string]
 	types.Store(&[]string{"a"})
 	o := Options{Identify: func(*http.Request) (Caller, error) { return Caller{Worker: "ann", Types: *types.Load()}, nil }}
 	bubble(t, o, func(t *testing.T, p *Pool, f *fake) {
-		var log bytes.Buffer
+		var log logged
 		c := client(p, "ann", 2)
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		ended := make(chan error, 1)
@@ -75,13 +96,13 @@ func TestRunRenewsTheLeasesOfManyLongKeys(t *testing.T) {
 	}
 	const tasks = 8000
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		for i := range tasks { // before the worker comes, which gets no more once it holds so many
+			f.dispatch("a", pawl.Key(fmt.Sprintf("%s%d", strings.Repeat("k", 300), i)))
+		}
 		stop := running(t, client(p, "ann", maxCapacity), pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) {
 			pass(2 * time.Minute)
 			return nil, nil
 		}})
-		for i := range tasks {
-			f.dispatch("a", pawl.Key(fmt.Sprintf("%s%d", strings.Repeat("k", 300), i)))
-		}
 		pass(3 * time.Minute)
 		s := p.Status()
 		require.Zero(t, s.Expired)
@@ -151,7 +172,7 @@ func TestRunEndsAtAnAddressWithoutAPool(t *testing.T) {
 // The reason why a worker cannot register at first is logged.
 func TestRunSaysWhyItCannotBegin(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, _ *fake) {
-		var log bytes.Buffer
+		var log logged
 		away := &switched{}
 		c := client(p, "ann", 1)
 		c.HTTP.Transport, c.Logger = away, slog.New(slog.NewTextHandler(&log, nil))
@@ -199,6 +220,42 @@ type listener struct {
 
 func (l *listener) ReportWorker(_, name string)  { l.worker = name }
 func (l *listener) TenantConcurrency(string) int { return 0 }
+
+// A doubtful engine cannot always tell whether it has its log.
+type doubtful struct {
+	listener
+	err error
+}
+
+func (d *doubtful) ConfirmLog(context.Context) error { return d.err }
+
+// A pool whose engine may have lost its log does not know who holds a task now: it refuses nobody by what it remembers.
+func TestAPoolRefusesNobodyWhileItsLogIsInDoubt(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		ann, bob, engine := joined(t, p, "ann", 1, "a"), joined(t, p, "bob", 1, "b"), &doubtful{err: pawl.ErrFenced}
+		f.know("k1")
+		_, err := p.Execute(serving.With(t.Context(), engine), pawl.Task{Key: "k1", Type: "a"})
+		require.ErrorIs(t, err, pawl.ErrPending)
+		require.Equal(t, []pawl.Key{"k1"}, poll1(t, ann))
+		for _, err := range []error{pawl.ErrFenced, nil} {
+			engine.err = err
+			drop, beat := bob.Heartbeat(t.Context(), "k1")
+			require.NoError(t, beat)
+			result := bob.Complete(t.Context(), pawl.Task{Key: "k1"}, "bob's", nil)
+			_, put := bob.Put(t.Context(), pawl.Task{Key: "k1"}, strings.NewReader("x"), "")
+			if err != nil {
+				require.Empty(t, drop)
+				require.True(t, isRetriable(result))
+				require.True(t, isRetriable(put))
+			} else {
+				require.Equal(t, []pawl.Key{"k1"}, drop)
+				require.ErrorIs(t, result, ErrNotHolder)
+				require.ErrorIs(t, put, ErrNotHolder)
+			}
+		}
+		done(t, ann, "k1", "ann's")
+	})
+}
 
 // An engine that was opened again hears who holds the task that it dispatches again.
 func TestADispatchTellsTheEngineWhoHoldsTheTask(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -37,6 +38,34 @@ func running(t *testing.T, c *Client, h pawl.Handlers) (stop func() error) {
 		cancel()
 		return <-ended
 	}
+}
+
+// A function that ignores that its task was dropped takes its place until it returns.
+func TestRunPerformsNoMoreThanItsCapacity(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		var now, most atomic.Int64
+		stop := running(t, client(p, "ann", 2), pawl.Handlers{"a": func(_ context.Context, task pawl.Task) (any, error) {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			if task.Key == "k1" {
+				pass(time.Hour)
+			}
+			pass(3 * time.Minute)
+			return "done", nil
+		}})
+		synctest.Wait()
+		f.dispatch("a", "k1", "k2")
+		pass(time.Second)
+		f.end("k1")
+		f.dispatch("a", "k3", "k4", "k5")
+		pass(20 * time.Minute)
+		for _, k := range keysOf(5)[1:] {
+			require.Equal(t, "done", f.result(k))
+		}
+		require.EqualValues(t, 2, most.Load())
+		pass(time.Hour)
+		require.NoError(t, stop())
+	})
 }
 
 func TestRunRenewsLeasesByItself(t *testing.T) {
@@ -260,4 +289,51 @@ func TestTypedHandlersInAWorker(t *testing.T) {
 		require.ErrorIs(t, p.Start(Registration{ID: "here"}, bad), pawl.ErrInvalid)
 		require.Empty(t, p.Status().Workers)
 	})
+}
+
+// A spoiling transport makes inputs of "spoilt" ones that no worker can read: a key stands there twice.
+type spoiling struct{ direct }
+
+func (s spoiling) RoundTrip(r *http.Request) (*http.Response, error) {
+	a, err := s.direct.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(a.Body)
+	a.Body = io.NopCloser(strings.NewReader(strings.ReplaceAll(string(text), `"input":"spoilt"`, `"input":{"a":1,"a":2}`)))
+	return a, err
+}
+
+// A task that a worker cannot read fails, and keeps no other from it.
+func TestRunFailsWhatItCannotRead(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		f.send(pawl.Task{Key: "k1", Type: "a", Input: "spoilt"})
+		f.send(pawl.Task{Key: "k2", Type: "a"})
+		c := client(p, "ann", 2)
+		c.HTTP = &http.Client{Transport: spoiling{direct{p}}}
+		stop := running(t, c, pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) { return "done", nil }})
+		synctest.Wait()
+		require.Equal(t, "done", f.result("k2"))
+		failed, _ := f.result("k1").(error)
+		require.ErrorContains(t, failed, "the worker cannot read it: input of task")
+		require.False(t, pawl.IsPermanent(failed), "another worker may read it")
+		require.NoError(t, stop())
+	})
+}
+
+// A recording transport fails, and remembers the types of what it was to send.
+type recording map[string]string
+
+func (s recording) RoundTrip(r *http.Request) (*http.Response, error) {
+	s[r.URL.Path] = r.Header.Get("Content-Type")
+	return nil, errors.New("connection refused")
+}
+
+// Only messages are sent as JSON.
+func TestBlobsAreSentAsBytes(t *testing.T) {
+	sent := recording{}
+	c := &Client{URL: "http://127.0.0.1", ID: "ann", HTTP: &http.Client{Transport: sent}}
+	_, _ = c.putBlob(t.Context(), pawl.Task{Key: "k"}, strings.NewReader("a,b"), "text/csv")
+	_ = c.leavePool(t.Context())
+	require.Equal(t, recording{"/v1/blobs": "application/octet-stream", "/v1/leave": "application/json"}, sent)
 }

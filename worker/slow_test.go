@@ -13,42 +13,21 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
-
-// pipes is a listener for connections in memory, which have deadlines in virtual
-// time.
-type pipes struct {
-	conns chan net.Conn
-	ended chan struct{}
-}
-
-func (l *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipes) Close() error {
-	close(l.ended)
-	return nil
-}
-
-func (l *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // servingStub serves a pool with a token while test has a connection to it, in
 // virtual time. Then the server must end within two minutes.
 func servingStub(t *testing.T, test func(t *testing.T, conn net.Conn)) {
 	t.Helper()
 	bubble(t, Options{Token: secret}, func(t *testing.T, p *Pool, _ *fake) {
-		l := &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
+		l := harness.NewPipes()
 		s := &http.Server{Handler: p.Handler(), ReadHeaderTimeout: time.Second}
 		ended := make(chan error)
 		go func() { ended <- s.Serve(l) }()
-		here, there := net.Pipe()
-		l.conns <- there
+		here, err := l.DialContext(t.Context(), "", "")
+		require.NoError(t, err)
 		test(t, here)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
@@ -120,5 +99,22 @@ func TestAnAnswerThatIsNotRead(t *testing.T) {
 		_, err := io.Copy(conn, strings.NewReader(ask))
 		require.NoError(t, err)
 		synctest.Wait()
+	})
+}
+
+// A poll waits for its time, however little the server of the host gives to a request.
+func TestAPollAtAServerWithShortTimeouts(t *testing.T) {
+	bubble(t, Options{Token: secret}, func(t *testing.T, p *Pool, _ *fake) {
+		clients, stop := harness.BusyClients(t, p.Handler(), time.Second)
+		defer stop()
+		for protocol, to := range clients {
+			c := &Client{URL: "http://localhost", ID: "ann", Token: secret, HTTP: to}
+			_, err := c.Register(t.Context(), "a")
+			require.NoError(t, err, protocol)
+			begun := time.Now()
+			_, err = c.Poll(t.Context(), 30*time.Second)
+			require.NoError(t, err, protocol)
+			require.Equal(t, 30*time.Second, time.Since(begun), protocol)
+		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -53,10 +54,7 @@ func atLeastTLS13(config *tls.Config) *tls.Config {
 // to tls.RequireAndVerifyClientCert, or to tls.VerifyClientCertIfGiven, which lets the pool
 // answer a worker without a certificate with 401.
 func IdentifyCertificates(callers map[string]Caller) func(*http.Request) (Caller, error) {
-	known := make(map[string]Caller, len(callers))
-	for name, c := range callers {
-		known[name] = c
-	}
+	known := maps.Clone(callers)
 	return func(r *http.Request) (Caller, error) {
 		if r == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 			return Caller{}, poolErrorf(http.StatusUnauthorized, remote.CodeUnauthorized, "there is no verified client certificate: connect with one that the pool's authority has signed")

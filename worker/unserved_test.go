@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-run/pawl"
 )
 
-// logged is what a pool has logged so far, for tests that read it while timers may write.
+// logged is what a pool or a client has logged so far, for tests that read it while timers or other goroutines may write.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -29,6 +29,10 @@ type workerState struct {
 	leaving   bool // is forgotten when it holds nothing
 	taking    bool // counts among those that take its types
 
+	instance string    // the process that has registered last, of those that say which they are
+	heard    time.Time // the last contact of that process
+	rivalled bool      // the log knows that another one polls
+
 	held   map[pawl.Key]*item
 	asks   int            // tasks that it waits for
 	turn   int64          // since when it waits, as a number that grows
@@ -58,6 +62,21 @@ func (s *workerState) freeCapacity() int {
 		return 0
 	}
 	return max(s.capacity-len(s.held), 0)
+}
+
+// isReplacing reports whether the worker is another process than the one that asks. A process that does not say which it is
+// counts as the same: it may be of a version that could not.
+func (s *workerState) isReplacing(instance string) bool {
+	return s.instance != "" && instance != "" && s.instance != instance
+}
+
+// noteInstance notes that a process was heard of, and reports whether that one is the worker.
+func (s *workerState) noteInstance(instance string, now time.Time) bool {
+	if s.isReplacing(instance) {
+		return false
+	}
+	s.heard = now
+	return true
 }
 
 // heldItems returns what the worker holds, in the order of the queue.

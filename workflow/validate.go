@@ -77,6 +77,7 @@ func (c *checker) checkAll() []Problem {
 	c.checkReachable()
 	c.checkUnmatched()
 	c.checkState()
+	c.checkForbidden()
 	c.checkCycles()
 	c.checkGroups()
 	c.checkReach()

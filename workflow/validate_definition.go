@@ -131,7 +131,7 @@ func (c *checker) checkInitial(s site) {
 		field := "state.initial." + name
 		if _, ok := properties[name]; !ok {
 			// This much is certain without the schema being compiled: the first write would find it too late.
-			if doc["additionalProperties"] == false && doc["patternProperties"] == nil {
+			if forbidsProperty(doc, name) {
 				c.reportProblem(s, field, problem.InvalidValue, "state.schema has no such property")
 			}
 			continue
@@ -146,6 +146,14 @@ func (c *checker) checkInitial(s site) {
 			c.reportProblem(s, field, problem.InvalidValue, "it does not fit state.schema: %s", err)
 		}
 	}
+}
+
+// forbidsProperty reports whether a schema, as far as its own keywords tell, allows no object with a property.
+func forbidsProperty(of any, name string) bool {
+	doc, _ := of.(map[string]any)
+	properties, _ := doc["properties"].(map[string]any)
+	_, listed := properties[name]
+	return !listed && doc["additionalProperties"] == false && doc["patternProperties"] == nil
 }
 
 // checkRunOutput checks the expressions that make the run's output when it completes.

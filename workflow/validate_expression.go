@@ -91,6 +91,9 @@ func (c *checker) checkExpression(s site, field, source string, at expressionPla
 		c.reportProblem(s, field, code, "%s", message)
 		return
 	}
+	if program.IsOptional() {
+		c.reportWarning(s, field, problem.ResultType, "%.80q is an optional value, which no result can be: it fails with %s; add .orValue(DEFAULT)", source, CodeExpression)
+	}
 	reported := ""
 	// A variable is told once, however often the expression uses it in a row.
 	for _, ref := range program.References() {
@@ -243,6 +246,9 @@ func (c *checker) parsePath(s site, field, text string) (value.Path, bool) {
 		c.reportProblem(s, field, problem.InvalidPath, "%s is not a list", section)
 	default:
 		c.stored.noteWritten(path)
+		if len(path.Segments) > 1 && section == "state" && forbidsProperty(c.def.State.Schema, path.Segments[1]) {
+			c.stored.forbidden = append(c.stored.forbidden, stateAccess{s, field, path.Segments[1]})
+		}
 		return path, true
 	}
 	return path, false
@@ -250,13 +256,14 @@ func (c *checker) parsePath(s site, field, text string) (value.Path, bool) {
 
 // A storedState has the fields of the state that a definition reads and writes.
 type storedState struct {
-	reads   []stateRead
-	written map[string]bool // by the definition, or asked for by an expression that does without them
-	whole   bool            // the whole state is written: it may have any field
+	reads     []stateAccess   // by expressions that fail without the field
+	written   map[string]bool // by the definition, or asked for by an expression that does without them
+	whole     bool            // the whole state is written: it may have any field
+	forbidden []stateAccess   // writes of fields that state.schema forbids
 }
 
-// A stateRead is an expression that fails without a field of the state.
-type stateRead struct {
+// A stateAccess says where a field of the state is read or written.
+type stateAccess struct {
 	at         site
 	field, key string
 }
@@ -271,7 +278,7 @@ func (o *storedState) noteRead(s site, field, source string, ref []string) {
 	case asksForFields.MatchString(source):
 		o.noteField(ref[1])
 	default:
-		o.reads = append(o.reads, stateRead{s, field, ref[1]})
+		o.reads = append(o.reads, stateAccess{s, field, ref[1]})
 	}
 }
 
@@ -315,4 +322,45 @@ func (c *checker) checkState() {
 		}
 		c.reportWarning(r.at, r.field, problem.UnwrittenState, "nothing writes %s, and without it the expression fails with %s%s", value.Path{Segments: []string{"state", r.key}}, CodeExpression, hint)
 	}
+}
+
+// checkForbidden warns of targets that state.schema forbids. A write is checked against the schema of its property, and
+// these have none: the run fails as it completes, where nothing can catch that. Branches have data of their own, which
+// no schema describes as a whole, and nodes behind a fan-out may belong to one: they are left out.
+func (c *checker) checkForbidden() {
+	o := &c.stored
+	if len(o.forbidden) == 0 || o.whole {
+		return
+	}
+	inBranch, nested := c.findBranches()
+	for _, w := range o.forbidden {
+		n, isNode := c.graph.index[w.at.node]
+		if isNode && inBranch[n] {
+			continue
+		}
+		if i := w.at.rank - 1 - len(c.def.Nodes); i >= 0 && nested[c.def.Transitions[i].Synchronization.SiblingGroup] {
+			continue
+		}
+		c.reportWarning(w.at, w.field, problem.ForbiddenState, "state.schema has no property %.100q and allows no others: a run that writes it fails with %s as it completes", w.key, CodeSchema)
+	}
+}
+
+// findBranches returns the nodes that a token of a branch may reach, and the groups that one may fan out, a few too many:
+// it takes all nodes behind a fan-out for such nodes, those behind its join as well.
+func (c *checker) findBranches() (nodes []bool, groups map[string]bool) {
+	var first []int
+	for i := range c.def.Transitions {
+		t := &c.def.Transitions[i]
+		if to, ok := c.graph.index[t.To]; ok && (t.SpawnCount > 0 || t.Foreach != nil || t.SiblingGroup != "") {
+			first = append(first, to)
+		}
+	}
+	nodes, groups = c.graph.findReached(first), map[string]bool{}
+	for i := range c.def.Transitions {
+		t := &c.def.Transitions[i]
+		if from, ok := c.graph.index[t.From]; ok && nodes[from] && t.SiblingGroup != "" {
+			groups[t.SiblingGroup] = true
+		}
+	}
+	return nodes, groups
 }

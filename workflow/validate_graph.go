@@ -86,6 +86,26 @@ func (g *adjacency) countIncoming(id NodeID) int {
 	return 0
 }
 
+// findReached reports of each node whether a path leads to it from one of the first nodes.
+func (g *adjacency) findReached(first []int) (seen []bool) {
+	seen = make([]bool, len(g.nodes))
+	// A search in depth with a list of its own.
+	for work := slices.Clone(first); len(work) > 0; {
+		n := work[len(work)-1]
+		work = work[:len(work)-1]
+		if seen[n] {
+			continue
+		}
+		seen[n] = true
+		for _, e := range g.out[n] {
+			if !seen[e.to] {
+				work = append(work, e.to)
+			}
+		}
+	}
+	return seen
+}
+
 // checkReachable finds nodes to which no path leads from the start. It is a warning: a patch may lead there later. In
 // a dag every node without predecessors starts, so that each is reached unless there is a cycle.
 func (c *checker) checkReachable() {
@@ -94,19 +114,7 @@ func (c *checker) checkReachable() {
 	if !ok || c.def.Mode == ModeDAG {
 		return
 	}
-	seen := make([]bool, len(g.nodes))
-	seen[start] = true
-	// A search in depth with a list of its own.
-	for work := []int{start}; len(work) > 0; {
-		n := work[len(work)-1]
-		work = work[:len(work)-1]
-		for _, e := range g.out[n] {
-			if !seen[e.to] {
-				seen[e.to] = true
-				work = append(work, e.to)
-			}
-		}
-	}
+	seen := g.findReached([]int{start})
 	for i := range g.nodes {
 		// If several nodes have one id, edges lead to the first only, and the others have a problem already.
 		if first, ok := g.index[g.nodes[i].ID]; ok && first == i && !seen[i] {

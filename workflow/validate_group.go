@@ -22,7 +22,11 @@ func (c *checker) checkGroups() {
 	for _, s := range c.collectSiblings() {
 		switch {
 		case len(s.joins) == 0:
-			c.reportWarning(c.atTransition(s.spawners[0]), "siblingGroup", problem.UnjoinableGroup, "nobody joins the group %q; without siblingGroup its branches are on their own", s.name)
+			without := "siblingGroup"
+			if slices.ContainsFunc(s.spawners, func(i int) bool { return c.def.Transitions[i].Open }) {
+				without = "siblingGroup and open" // only a group with a name can be open
+			}
+			c.reportWarning(c.atTransition(s.spawners[0]), "siblingGroup", problem.UnjoinableGroup, "nobody joins the group %q; without %s its branches are on their own", s.name, without)
 		case len(s.spawners) == 0:
 			for _, i := range s.joins {
 				c.reportProblem(c.atTransition(i), "synchronization.siblingGroup", problem.UnknownGroup, "nobody spawns the group %q", s.name)

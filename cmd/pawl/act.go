@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-run/pawl/aesgcm"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -29,7 +30,7 @@ type actFlag struct {
 	By      string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
 	Reason  string `short:"m" required:"" placeholder:"TEXT" help:"Why, in one line. The journal keeps it."`
 	DryRun  bool   `help:"Say what would come of it. Nothing is changed."`
-	Offline bool   `help:"If no engine has the directory open, commit this now, and send nothing: what comes of it begins when your program opens the directory."`
+	Offline bool   `help:"If no engine has the directory open, commit this now, and send nothing: what comes of it begins when your program opens the directory, and deadlines count from now."`
 	dirFlag
 }
 
@@ -79,9 +80,28 @@ type deed struct {
 	said string // what is said when it is done, as "is cancelled"
 }
 
-// doAll does deeds. The error of a single deed is returned as it is; of several deeds, each error is printed, and the returned one counts them. The
-// deeds are independent: one that is refused does not stop the others, and what was done is not undone. An interrupt does stop them, with how many
-// were done. Unknown outcomes weigh more than refusals in the error, since the user has to look at those runs.
+// saidOf returns what is said of a deed that has left its run in a status: by the end of threads at some nodes the run may have ended.
+func (d *deed) saidOf(status workflow.RunStatus) string {
+	_, ofNodes := d.act.(pawl.CancelNodes)
+	switch {
+	case ofNodes && status == workflow.RunCompleted:
+		return "is completed, as nothing was left at other nodes"
+	case ofNodes && status.Final():
+		return fmt.Sprintf("is %s without what was there", status)
+	}
+	return d.said
+}
+
+// endsAll reports whether all runs would meet an error, as far as that is known.
+func endsAll(err error) bool {
+	ofOne := errors.Is(err, &api.Error{Code: refusal.CodeInternal}) || errors.Is(err, &api.Error{Code: refusal.CodeTimeout})
+	return statusOf(err) == exitNoEngine && !ofOne
+}
+
+// doAll does deeds. The error of a single deed is returned as it is; of several deeds, each error is printed, and the returned
+// one counts them. The deeds are independent: one that is refused does not stop the others, and what was done is not undone. An
+// interrupt does stop them, and an error that all would meet, such as a full disk, with how many were done. Unknown outcomes
+// weigh more than refusals in the error, since the user has to look at those runs.
 func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...deed) error {
 	var refused, unknown []error
 	table := &deedTable{many: f.DryRun && !f.JSON && len(deeds) > 1}
@@ -92,8 +112,12 @@ func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...
 			continue
 		case len(deeds) == 1:
 			return err
-		case ctx.Err() != nil:
-			return fmt.Errorf("%s, after %d of %d: %w", printableText(string(d.run)), i-len(refused)-len(unknown), len(deeds), err)
+		case ctx.Err() != nil || endsAll(err):
+			text := fmt.Sprintf("%s: stopped after %d of %d: %s", d.run, i-len(refused)-len(unknown), len(deeds), errorText(err))
+			if unknown != nil {
+				return &toldError{fmt.Sprintf("%s; of %d nobody knows", text, len(unknown)), unknown[0]}
+			}
+			return &toldError{text, err}
 		}
 		fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(d.run)), errorText(err))
 		if statusOf(err) == exitUnknown {
@@ -151,7 +175,7 @@ func (t *deedTable) addDeed(d deed, f *api.Future) {
 		t.rows = append(t.rows, []string{string(d.run), "nothing would change", f.Outcome.Status.String()})
 		return
 	}
-	t.rows = append(t.rows, []string{string(d.run), d.said, f.Outcome.Status.String()})
+	t.rows = append(t.rows, []string{string(d.run), d.saidOf(f.Outcome.Status), f.Outcome.Status.String()})
 }
 
 // print writes the table, and how many runs would then be how.
@@ -196,9 +220,19 @@ func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed, 
 	case f.DryRun:
 		con.printFuture(d.run, done.Future)
 	default:
-		con.printLine("%s %s", d.run, d.said)
+		con.printLine("%s %s", d.run, e.tellDeed(ctx, &d))
 	}
 	return nil
+}
+
+// tellDeed returns what is said of a deed that is done. Only where that depends on what has become of the run it asks for that.
+func (e *reached) tellDeed(ctx context.Context, d *deed) string {
+	if _, ok := d.act.(pawl.CancelNodes); ok {
+		if s, err := e.Summary(ctx, d.run); err == nil { // it is done, whatever a look at it says
+			return d.saidOf(s.Status)
+		}
+	}
+	return d.said
 }
 
 // printDryRun writes what would come of the start or the fork of a run.
@@ -265,8 +299,8 @@ func (f *bulkFlag) confirm(ctx context.Context, con *console, question string) e
 // targetIn returns the token of a run that a word of the command line names: a node or, where the run has none of that name, a token, as t5 or 5.
 // Only a word that could be a token costs a question to the engine. A node of that name wins, as it is what the author of the definition has written.
 func (e *reached) targetIn(ctx context.Context, run, word string) (pawl.Target, error) {
-	n, err := strconv.ParseInt(strings.TrimPrefix(word, "t"), 10, 64)
-	if err != nil || n <= 0 {
+	token := parseToken(word)
+	if token == 0 {
 		return pawl.Target{Node: workflow.NodeID(word)}, nil
 	}
 	d, _, err := e.Definition(ctx, workflow.RunID(run))
@@ -276,7 +310,16 @@ func (e *reached) targetIn(ctx context.Context, run, word string) (pawl.Target, 
 	if slices.ContainsFunc(d.Nodes, func(node workflow.Node) bool { return string(node.ID) == word }) {
 		return pawl.Target{Node: workflow.NodeID(word)}, nil
 	}
-	return pawl.Target{Token: workflow.TokenID(n)}, nil
+	return pawl.Target{Token: token}, nil
+}
+
+// parseToken returns the token that a word names, as t5 or 5; 0 if it cannot be one.
+func parseToken(word string) workflow.TokenID {
+	n, err := strconv.ParseInt(strings.TrimPrefix(word, "t"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return workflow.TokenID(max(n, 0))
 }
 
 // jsonText returns a flag with a value of JSON; nil if it is empty. The text goes on as it is:
@@ -352,7 +395,7 @@ func (f *filterFlag) chosenRuns(ctx context.Context, e *reached) (ids []workflow
 	}
 	for run, err := range e.Runs(ctx, filter) {
 		if err == nil && run.Trouble != "" { // nobody knows whether it fits
-			err = &refusedError{fmt.Errorf("run %q: %w: %s: name the others", string(run.Run), pawl.ErrCorrupt, run.Trouble)}
+			err = &refusedError{fmt.Errorf("run %q: %w: name the others", string(run.Run), &toldError{run.Trouble, pawl.ErrCorrupt})}
 		}
 		if err != nil {
 			return nil, err
@@ -388,7 +431,7 @@ var resumeVerb = verb{
 
 // A cancelCommand ends runs, or the tokens at some nodes.
 type cancelCommand struct {
-	Node []string `placeholder:"NODE" help:"End what is at this node alone: the run goes on, as after a branch that ended by choice. A branch that has arrived is at the node that its join leads to. Of several, at each."`
+	Node []string `placeholder:"NODE" help:"End what is at this node alone: the run goes on with what is at others, as after a branch that ended by choice. A branch that has arrived is at the node that its join leads to. Of several, at each."`
 	runsFlag
 	actFlag
 }
@@ -467,7 +510,7 @@ func verbs() (out []verb) {
 
 func verbGroups() []verbGroup {
 	return []verbGroup{
-		{"Definitions", []verb{checkVerb, testVerb, graphVerb, runVerb, genVerb}, false},
+		{"Definitions", []verb{checkVerb, testVerb, graphVerb, runVerb, publishVerb, genVerb}, false},
 		{"Look at runs", []verb{lsVerb, showVerb, waitVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, blobVerb, revisionsVerb, statsVerb, duVerb, sqlVerb, serveVerb}, true},
 		{"Change runs", []verb{startVerb, putVerb, signalVerb, voteVerb, addVerb, closeVerb, raiseVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}, false},
 		{"Start runs on time", []verb{scheduleVerb}, false},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pawl-run/pawl"
@@ -70,7 +69,7 @@ func (c *addCommand) runCommand(ctx context.Context, con *console) error {
 		if !c.DryRun {
 			return c.doAll(ctx, con, e, deeds...)
 		}
-		return con.printDryRun(ctx, e, workflow.RunID(c.Run), api.Simulate{Acts: tries}, c.JSON, c.sourceText(e))
+		return con.printTrial(ctx, e, workflow.RunID(c.Run), api.Simulate{Acts: tries}, c.JSON, c.sourceText(e))
 	})
 }
 
@@ -93,11 +92,9 @@ func (c *closeCommand) runCommand(ctx context.Context, con *console) error {
 // chooseGroup returns the sibling group of the fan-out, and the token that fanned out, if it is named.
 func (f *groupFlag) chooseGroup(ctx context.Context, e *reached) (group string, origin workflow.TokenID, err error) {
 	if f.Origin != "" {
-		n, err := strconv.ParseInt(strings.TrimPrefix(f.Origin, "t"), 10, 64)
-		if err != nil || n <= 0 {
+		if origin = parseToken(f.Origin); origin == 0 {
 			return "", 0, fmt.Errorf("--origin: %q is no thread, such as t5: pawl threads --all lists them", f.Origin)
 		}
-		origin = workflow.TokenID(n)
 	}
 	d, _, err := e.Definition(ctx, workflow.RunID(f.Run))
 	if err == nil {
@@ -106,9 +103,8 @@ func (f *groupFlag) chooseGroup(ctx context.Context, e *reached) (group string, 
 	return group, origin, err
 }
 
-// findGroup returns the sibling group that the word names: one of that name, else that of the node.
-// Both are accepted because a sibling group is named in the definition and a node is what the
-// picture of a run shows.
+// findGroup returns the sibling group that the word names: one of that name, else that of the node. Both are accepted because a
+// sibling group is named in the definition and a node is what the picture of a run shows.
 func (f *groupFlag) findGroup(d *workflow.Definition) (string, error) {
 	var all, ofNode []string
 	for i := range d.Transitions {

@@ -1,18 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store/folderlog"
 )
@@ -27,7 +30,7 @@ var backupVerb = verb{
 // A backupCommand copies an engine directory.
 type backupCommand struct {
 	Into     string        `arg:"" help:"The new directory, which must not exist or be empty; with --follow the folder of the copy, also one that is there."`
-	Follow   bool          `help:"Keep the copy seconds behind the engine, which must be live, so that pawl restore can go back to any moment."`
+	Follow   bool          `help:"Keep the copy seconds behind the engine, which must be live, so that pawl restore can go back to any moment. When the engine ends, the copy waits for the next one."`
 	Interval time.Duration `default:"1s" placeholder:"DURATION" help:"With --follow: how long a commit waits for others."`
 	Keep     time.Duration `default:"168h" placeholder:"DURATION" help:"With --follow: for how long one can go back."`
 	dirFlag
@@ -43,10 +46,10 @@ func (c *backupCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
+	if c.Follow {
+		return (&follower{backupCommand: c, into: into}).followEngines(ctx, con)
+	}
 	return c.withEngine(ctx, con, func(e *reached) error {
-		if c.Follow {
-			return c.followEngine(ctx, con, e, into)
-		}
 		var info api.BackupReport
 		err := con.whileWorking("copying "+c.Dir, func() (err error) {
 			info, err = e.Backup(ctx, api.Backup{Into: into})
@@ -74,34 +77,96 @@ func (c *backupCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// followEngine keeps a copy up to date, and says whenever there is a base, or something has failed.
-// For people it tells changes only; programs get each report. A failure is tried again by the
-// engine; the stream ends with the engine or with the interrupt.
-func (c *backupCommand) followEngine(ctx context.Context, con *console, e *reached, into string) error {
-	if !e.live {
-		return errors.New("no engine has the directory open, so nothing changes: copy it without --follow")
+// A follower keeps a copy up to date over all engines that the directory has, one after the other.
+type follower struct {
+	*backupCommand
+	into  string
+	last  api.FollowReport
+	lost  bool          // no engine is followed, and that was told
+	pause time.Duration // before the next engine is looked for
+}
+
+// The least and the most time between two looks for the next engine.
+const (
+	leastFollowPause = 100 * time.Millisecond
+	mostFollowPause  = 5 * time.Second
+)
+
+// followEngines follows the engine of the directory, and whenever one ends the next one. It ends with the interrupt, or with an error that no other
+// engine would mend. The files are never opened in between: that would keep the next engine waiting.
+func (f *follower) followEngines(ctx context.Context, con *console) error {
+	e, err := f.reachEngine(ctx, con)
+	if err != nil {
+		return err
 	}
-	last := api.FollowReport{}
-	for f, err := range e.Follow(ctx, api.Backup{Into: into, Interval: c.Interval.String(), Keep: c.Keep.String()}) {
-		switch {
-		case err != nil && last.Base.IsZero(): // nothing was copied
-			return explainLoss(err)
-		case err != nil && ctx.Err() == nil:
-			return fmt.Errorf("%w: the copy has what was committed until then, but for the last moments", explainLoss(err))
-		case err != nil:
-			return err
-		case c.JSON:
-			con.writeLine(true, f)
-		case f.Failure != last.Failure && f.Failure != "":
-			con.printLine("it fails, and is tried again: %s", printableText(f.Failure))
-		case f.Failure != last.Failure:
-			con.printLine("it goes on")
-		case !f.Base.Equal(last.Base):
-			con.printLine("%s: base of %s", c.Into, c.zoneOf(f.Base).Format(time.DateTime))
+	if !e.live {
+		return errors.Join(&toldError{"no engine has the directory open, so nothing changes: copy it without --follow", api.ErrNoEngine}, e.close())
+	}
+	for f.pause = leastFollowPause; ; {
+		if err == nil {
+			err = errors.Join(f.followEngine(ctx, con, e), e.close())
 		}
-		last = f
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case err != nil && !isLoss(err):
+			return f.explainEnd(err)
+		case !f.lost:
+			fmt.Fprintf(con.Errs, "pawl: %s: the copy waits for the next engine that has %s open\n", errorText(cmp.Or(err, pawl.ErrClosed)), printableText(f.Dir))
+		}
+		f.lost = true
+		if err := pauseFor(ctx, f.pause); err != nil {
+			return err
+		}
+		f.pause = min(2*f.pause, mostFollowPause)
+		e, err = f.askEngine(ctx)
+	}
+}
+
+// isLoss reports whether an error of a follower says that its engine has ended, is about to end or has not time for it: the next one may be followed.
+func isLoss(err error) bool {
+	return slices.ContainsFunc([]error{errLost, errSilent, api.ErrNoEngine, pawl.ErrClosed, pawl.ErrFailed, pawl.ErrNoBase, &api.Error{Code: refusal.CodeBusy}},
+		func(loss error) bool { return errors.Is(err, loss) })
+}
+
+// followEngine follows one engine, and says whenever there is a base, or something has failed. For people it tells changes only; programs get each
+// report. A failure is tried again by the engine; the stream ends with the engine or with the interrupt.
+func (f *follower) followEngine(ctx context.Context, con *console, e *reached) error {
+	for r, err := range e.Follow(ctx, api.Backup{Into: f.into, Interval: f.Interval.String(), Keep: f.Keep.String()}) {
+		if err != nil {
+			return explainLoss(err)
+		}
+		if f.lost && r.Failure == "" {
+			fmt.Fprintf(con.Errs, "%s: it goes on\n", printableText(e.source))
+			f.lost = false
+		}
+		if !r.Base.IsZero() {
+			f.pause = leastFollowPause
+		}
+		switch {
+		case f.JSON:
+			con.writeLine(true, r)
+		case r.Failure != f.last.Failure && r.Failure != "":
+			con.printLine("it fails, and is tried again: %s", printableText(r.Failure))
+		case r.Failure != f.last.Failure:
+			con.printLine("it goes on")
+		case !r.Base.IsZero() && !r.Base.Equal(f.last.Base):
+			con.printLine("%s: base of %s", f.Into, f.zoneOf(r.Base).Format(time.DateTime))
+		}
+		if r.Base.IsZero() { // of this engine: the copy has those before it
+			r.Base = f.last.Base
+		}
+		f.last = r
 	}
 	return nil
+}
+
+// explainEnd says what the copy has when no engine is followed any more.
+func (f *follower) explainEnd(err error) error {
+	if f.last.Base.IsZero() {
+		return err
+	}
+	return fmt.Errorf("%w: the copy has what was committed until then, but for the last moments", err)
 }
 
 var restoreVerb = verb{
@@ -137,7 +202,7 @@ func (c *restoreCommand) runCommand(ctx context.Context, con *console) error {
 		return err
 	})
 	if err == nil && info.Base.IsZero() {
-		err = con.verifyRestored(c.Into, keys, &info)
+		err = con.verifyRestored(ctx, c.Into, keys, &info)
 	}
 	if err != nil {
 		return err
@@ -169,9 +234,9 @@ func damagedText(info *pawl.RestoreInfo) string {
 }
 
 // verifyRestored looks at the copy of a backup as pawl verify does.
-func (con *console) verifyRestored(dir string, keys pawl.Codec, info *pawl.RestoreInfo) error {
+func (con *console) verifyRestored(ctx context.Context, dir string, keys pawl.Codec, info *pawl.RestoreInfo) error {
 	return con.whileWorking("verifying "+dir, func() error {
-		report, err := rescue.Verify(dir, rescue.Options{Codec: keys})
+		report, err := rescue.Verify(ctx, dir, rescue.Options{Codec: keys})
 		if err != nil {
 			return err
 		}
@@ -209,7 +274,7 @@ func (c *recoverCommand) runCommand(ctx context.Context, con *console) error {
 		return err
 	}
 	if _, err := os.Stat(c.Log); errors.Is(err, fs.ErrNotExist) && c.GiveUp == nil {
-		return fmt.Errorf("there is no folder %s: with --give-up it is made", c.Log)
+		return &toldError{fmt.Sprintf("there is no folder %s: with --give-up it is made", c.Log), err}
 	}
 	log, err := folderlog.Open(c.Log)
 	if err != nil {
@@ -263,14 +328,14 @@ type verifyCommand struct {
 }
 
 // runCommand verifies; the answer is no if there is damage.
-func (c *verifyCommand) runCommand(_ context.Context, con *console) error {
+func (c *verifyCommand) runCommand(ctx context.Context, con *console) error {
 	keys, err := c.codec()
 	if err != nil {
 		return err
 	}
 	var report *rescue.Report
 	err = con.whileWorking("verifying "+c.Dir, func() (err error) {
-		report, err = rescue.Verify(c.Dir, rescue.Options{Codec: keys})
+		report, err = rescue.Verify(ctx, c.Dir, rescue.Options{Codec: keys})
 		return err
 	})
 	if err != nil {
@@ -295,14 +360,14 @@ type repairCommand struct {
 }
 
 // runCommand repairs; the answer is no if something is lost.
-func (c *repairCommand) runCommand(_ context.Context, con *console) error {
+func (c *repairCommand) runCommand(ctx context.Context, con *console) error {
 	keys, err := c.codec()
 	if err != nil {
 		return err
 	}
 	var report *rescue.Report
 	err = con.whileWorking("repairing "+c.Dir, func() (err error) {
-		report, err = rescue.Repair(c.Dir, c.Into, rescue.Options{Codec: keys})
+		report, err = rescue.Repair(ctx, c.Dir, c.Into, rescue.Options{Codec: keys})
 		return err
 	})
 	if err != nil {
@@ -311,8 +376,7 @@ func (c *repairCommand) runCommand(_ context.Context, con *console) error {
 	return con.writeFindings(report, c.JSON)
 }
 
-// writeFindings writes a line per finding and one with the counts. The answer is no if
-// there is damage.
+// writeFindings writes a line per finding and one with the counts. The answer is no if there is damage.
 func (con *console) writeFindings(r *rescue.Report, asJSON bool) error {
 	for _, f := range r.Findings {
 		con.writeLine(asJSON, f)

@@ -46,11 +46,9 @@ func (c *blobCommand) runCommand(ctx context.Context, con *console) error {
 		defer func() { _ = content.Close() }() // it is only read
 		copyTo := func(w io.Writer) error {
 			_, err := io.Copy(w, content)
-			// An engine breaks the connection where it finds the damage, and one that dies breaks it as well.
-			if errors.Is(err, io.ErrUnexpectedEOF) {
-				if _, lost := e.Engine(ctx); lost == nil {
-					err = &blob.Error{Hash: c.Hash, Err: blob.ErrDamaged, Detail: "it cannot be read to its end"}
-				}
+			// An engine breaks the connection where it finds damage, where it dies, and where nobody takes the rest for long.
+			if errors.Is(err, io.ErrUnexpectedEOF) && c.breaksAgain(ctx, e) {
+				err = &blob.Error{Hash: c.Hash, Err: blob.ErrDamaged, Detail: "it cannot be read to its end"}
 			}
 			return err
 		}
@@ -68,6 +66,18 @@ func (c *blobCommand) runCommand(ctx context.Context, con *console) error {
 		}
 		return nil
 	})
+}
+
+// breaksAgain reports whether a live engine breaks the connection also where all of a blob is taken at once.
+func (c *blobCommand) breaksAgain(ctx context.Context, e *reached) bool {
+	content, err := e.OpenBlob(ctx, blob.Ref{Hash: c.Hash})
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, content)
+	_ = content.Close() // it is only read
+	_, lost := e.Engine(ctx)
+	return errors.Is(err, io.ErrUnexpectedEOF) && lost == nil
 }
 
 var putVerb = verb{

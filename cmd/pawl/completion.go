@@ -63,9 +63,8 @@ type completeCommand struct {
 	Words []string `arg:"" optional:"" help:"The words after pawl; the last is the one to complete."`
 }
 
-// runCommand lists what may stand there, as far as it begins like the word. It needs the parser of
-// all verbs, and writes nothing to Errs: a shell would show that in the middle of the line that is
-// typed.
+// runCommand lists what may stand there, as far as it begins like the word. It needs the parser of all verbs, and writes nothing
+// to Errs: a shell would show that in the middle of the line that is typed.
 func (c *completeCommand) runCommand(ctx context.Context, con *console) error {
 	parser, err := con.newParser(func(int) {})
 	if err != nil {
@@ -97,9 +96,8 @@ func joinValues(words []string) (out []string) {
 	return out
 }
 
-// completeWord returns what may stand in place of last, after the words before it. In this order:
-// the verb, the value of the flag before it, a flag, then the argument at this place. nil lets the
-// shell complete names of files.
+// completeWord returns what may stand in place of last, after the words before it. In this order: the verb, the value of the flag
+// before it, a flag, then the argument at this place. nil lets the shell complete names of files.
 func completeWord(ctx context.Context, root *kong.Node, before []string, last string) []string {
 	if len(before) == 0 {
 		return commandNames(root)
@@ -210,9 +208,8 @@ const (
 	completeTime  = time.Second
 )
 
-// plainID fits the ids that no shell takes for anything else, nor the command for a flag. Other ids
-// exist; the shell would need quotes around them, which each shell writes in another way, so they
-// are left out.
+// plainID fits the ids that no shell takes for anything else, nor the command for a flag. Other ids exist; the shell would need
+// quotes around them, which each shell writes in another way, so they are left out.
 var plainID = regexp.MustCompile(`^[\w./@%+,][\w./@%+,=-]*$`)
 
 // completeRun lists the newest runs whose ids begin so, of an engine that others can reach. It opens no directory: no program

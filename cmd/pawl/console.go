@@ -27,6 +27,7 @@ import (
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -46,6 +47,8 @@ type console struct {
 	Now  func() time.Time // the clock by which spans of time are told
 	hook *testhook.Hook   // nil outside tests
 
+	args    []string      // of a command line
+	named   bool          // it has a --dir
 	lines   *bufio.Reader // of In, once a line was asked for
 	written *keptWriter   // Out of a command line
 
@@ -127,30 +130,34 @@ func (con *console) writeLine(asJSON bool, v any) {
 	}
 }
 
-// readLine returns the next line of the input without its end. The error is io.EOF behind the last one, or the cause of ctx, which does not
-// wait for the input. A read from a terminal cannot be interrupted, so it goes on in its goroutine when ctx is done; the process ends soon
-// after. Nobody may read con.In beside it.
+// readLine returns the next line of the input without its end. The error is io.EOF behind the last one, or the cause of ctx.
+// Nobody may read con.In beside it.
 func (con *console) readLine(ctx context.Context) (string, error) {
 	if con.lines == nil {
 		con.lines = bufio.NewReader(con.In)
 	}
-	type line struct {
-		text string
-		err  error
+	text, err := awaitInput(ctx, func() (string, error) { return con.lines.ReadString('\n') })
+	if text = strings.TrimRight(text, "\r\n"); text != "" {
+		err = nil // the last line may have no end
 	}
-	read := make(chan line, 1)
+	return text, err
+}
+
+// awaitInput returns what read returns, or the cause of ctx, which does not wait for the input. A read from a terminal or a pipe
+// cannot be interrupted, so it goes on in its goroutine when ctx is done; the process ends soon after.
+func awaitInput[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	done := make(chan struct{})
+	var got, none T
+	var err error
 	go func() { // ends with the input, or the process
-		text, err := con.lines.ReadString('\n')
-		read <- line{strings.TrimRight(text, "\r\n"), err}
+		defer close(done)
+		got, err = read()
 	}()
 	select {
-	case l := <-read:
-		if l.text != "" {
-			l.err = nil // the last line may have no end
-		}
-		return l.text, l.err
+	case <-done:
+		return got, err
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		return none, context.Cause(ctx)
 	}
 }
 
@@ -183,14 +190,28 @@ func (con *console) finish(err error) int {
 	}
 	if err != nil && !errors.Is(err, errNo) {
 		fmt.Fprintln(con.Errs, "pawl:", errorText(err))
-		for _, h := range hints {
-			if errors.Is(err, h.err) {
-				fmt.Fprintln(con.Errs, "hint:", h.text)
-				break
-			}
+		if hint := con.hintOf(err); hint != "" {
+			fmt.Fprintln(con.Errs, "hint:", hint)
 		}
 	}
 	return statusOf(err)
+}
+
+// hintOf returns what may help; "" if nothing is known. A command that changes runs takes those of one directory, and none as DIR:RUN.
+func (con *console) hintOf(err error) string {
+	if errors.Is(err, pawl.ErrRunNotFound) && !con.looks {
+		for _, arg := range con.args {
+			if dir, run, ok := replay.SplitName(arg); ok {
+				return printableText(fmt.Sprintf("the run %s of %s is named as %[1]s --dir %[2]s", run, dir))
+			}
+		}
+	}
+	for _, h := range hints {
+		if errors.Is(err, h.err) {
+			return h.text
+		}
+	}
+	return ""
 }
 
 // writeValue writes a value as JSON for people, on several lines.

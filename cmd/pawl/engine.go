@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/socket"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/store"
 )
 
@@ -30,6 +32,21 @@ type dirFlag struct {
 	UTC bool   `name:"utc" help:"Show times in UTC, not in the zone of this machine."`
 	keyFlag
 	jsonFlag
+}
+
+// splitName takes the directory or file of runs out of a name such as DIR:RUN. Where the command line names one, the name is an id, which may have a colon.
+func (f *dirFlag) splitName(con *console, run *string) {
+	if dir, id, ok := replay.SplitName(*run); ok && !con.named {
+		f.Dir, *run = dir, string(id)
+	}
+}
+
+// dirText returns the flag that a command takes to ask the same directory; "" of the one that it asks without.
+func (f *dirFlag) dirText() string {
+	if f.Dir == cmp.Or(os.Getenv("PAWL_DIR"), "data") {
+		return ""
+	}
+	return " --dir " + f.Dir
 }
 
 // A reached engine is one that answers: that of another process, or one that was opened for maintenance, in this process. All commands speak to it
@@ -114,8 +131,11 @@ func dialEngine(ctx context.Context, dir string) (client *api.Client, source str
 		return nil, "", err
 	}
 	in, locked := store.Inspect(dir, nil)
-	if locked == nil {
+	switch {
+	case locked == nil:
 		return nil, "", errors.Join(api.ErrNoEngine, in.Close()) // it has ended meanwhile
+	case !errors.Is(locked, store.ErrLocked):
+		return nil, "", errors.Join(api.ErrNoEngine, locked) // for another reason than an engine
 	}
 	who := "a program"
 	if held := (*store.LockedError)(nil); errors.As(locked, &held) && held.Process != 0 {
@@ -128,9 +148,9 @@ func dialEngine(ctx context.Context, dir string) (client *api.Client, source str
 var errGaveWay = &toldError{"the program of this directory is starting, and this command has let it have the directory: ask again", pawl.ErrLocked}
 
 // giveWay ends a command with errGaveWay once an engine waits for a directory which the command has opened only to look at, until stop is called. A
-// command that changes runs comes to its own end: half of it would be done. "" is no directory.
+// command that changes runs comes to its own end: half of it would be done. For a file nobody waits.
 func (con *console) giveWay(ctx context.Context, dir string) (stop func()) {
-	if !con.looks || con.end == nil || dir == "" {
+	if !con.looks || con.end == nil || !isEngineDirectory(dir) {
 		return func() {}
 	}
 	ctx, stop = context.WithCancel(ctx)

@@ -231,16 +231,16 @@ func (c *importCommand) runCommand(ctx context.Context, con *console) error {
 			return &toldError{fmt.Sprintf("%s: there is no such file, nor FILE:RUN or DIR:RUN of that name", c.From), none}
 		}
 	}
+	m := api.Import{From: from, To: workflow.RunID(c.To), At: at, By: userName(c.By), Reason: c.Reason}
+	if c.InFlight == "park" {
+		m.InFlight = workflow.InFlightPark
+	}
 	if c.Create {
-		if err := c.createDirectory(ctx); err != nil {
+		if err := c.createDirectory(ctx, con, m); err != nil {
 			return err
 		}
 	}
 	err = a.withActor(ctx, con, func(e *reached) error {
-		m := api.Import{From: from, To: workflow.RunID(c.To), At: at, By: a.By, Reason: c.Reason}
-		if c.InFlight == "park" {
-			m.InFlight = workflow.InFlightPark
-		}
 		if c.DryRun {
 			var done api.DryRunReport
 			err := con.whileWorking("reading "+c.From, func() (err error) {
@@ -275,19 +275,39 @@ func (c *importCommand) runCommand(ctx context.Context, con *console) error {
 	return err
 }
 
-// createDirectory makes a missing engine directory, without runs. No other command makes one; a program does when it opens it.
-func (c *importCommand) createDirectory(ctx context.Context) error {
+// createDirectory makes a missing engine directory, without runs. No other command makes one; a program does when it opens it. The import is tried
+// in another directory first, so that an import that is refused leaves none behind.
+func (c *importCommand) createDirectory(ctx context.Context, con *console, m api.Import) error {
 	if c.DryRun {
 		return errors.New("--create makes a directory, and --dry-run changes nothing: leave one of them out")
 	}
 	if _, err := os.Stat(filepath.Join(c.Dir, "pawl.db")); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	keys, err := c.codec()
+	trial, err := os.MkdirTemp("", "pawl-import-")
 	if err != nil {
 		return err
 	}
-	engine, err := pawl.Open(ctx, c.Dir, pawl.Options{Maintenance: true, Codec: keys})
+	tried := dirFlag{Dir: trial, keyFlag: c.keyFlag}
+	if err = tried.openNew(ctx); err == nil {
+		err = tried.withEngine(ctx, con, func(e *reached) error {
+			_, err := e.DryRunImport(ctx, m)
+			return err
+		})
+	}
+	if err := errors.Join(err, os.RemoveAll(trial)); err != nil {
+		return err
+	}
+	return c.openNew(ctx)
+}
+
+// openNew opens a directory, which makes one that is missing, and closes it.
+func (f dirFlag) openNew(ctx context.Context) error {
+	keys, err := f.codec()
+	if err != nil {
+		return err
+	}
+	engine, err := pawl.Open(ctx, f.Dir, pawl.Options{Maintenance: true, Codec: keys})
 	if err != nil {
 		return err
 	}

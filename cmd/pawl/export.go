@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,12 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/below"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -45,7 +47,7 @@ func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
 		}
 		wrong := troubled{chosen: len(c.Run) == 0}
 		size, err := con.createWhole(c.To, func(f *os.File) error {
-			ids, err = e.writeEach(ctx, con, ids, f, &wrong, func(id workflow.RunID, w io.Writer) error { return c.writeExport(ctx, e, id, w) })
+			ids, err = writeEach(ctx, con, ids, f, &wrong, func(id workflow.RunID, w io.Writer) error { return c.writeExport(ctx, e, id, w) })
 			return err
 		}, checkExported)
 		if err != nil {
@@ -67,7 +69,7 @@ func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
 
 // writeEach writes runs one after the other, and returns those that are written. One of several that cannot be read is named, and nothing
 // of it is left in the file; if it is the only one, or there is no other, its error is that of the command.
-func (e *reached) writeEach(
+func writeEach(
 	ctx context.Context, con *console, ids []workflow.RunID, f *os.File, wrong *troubled, write func(workflow.RunID, io.Writer) error,
 ) (written []workflow.RunID, err error) {
 	for _, id := range ids {
@@ -76,16 +78,9 @@ func (e *reached) writeEach(
 			return nil, err
 		}
 		to := &ownErrors{to: f}
-		err = write(id, to)
-		if err == nil {
+		if err = write(id, to); err == nil {
 			written = append(written, id)
 			continue
-		}
-		// An engine breaks the connection where it finds the damage, as the answer has begun by then: Why tells what is wrong.
-		if _, why := e.Why(ctx, id); errors.Is(why, pawl.ErrCorrupt) {
-			err = why
-		} else if to.err == nil && errors.Is(err, io.ErrUnexpectedEOF) {
-			err = fmt.Errorf("%w: it cannot be read to its end: %w", pawl.ErrCorrupt, err)
 		}
 		if len(ids) == 1 || to.err != nil {
 			return nil, err
@@ -109,7 +104,7 @@ func (e *reached) writeEach(
 	return written, nil
 }
 
-// An ownErrors remembers the error of writing, which is of no run.
+// An ownErrors remembers the first error of writing, which is of no run.
 type ownErrors struct {
 	to  io.Writer
 	err error
@@ -118,7 +113,7 @@ type ownErrors struct {
 // Write implements io.Writer.
 func (w *ownErrors) Write(text []byte) (int, error) {
 	n, err := w.to.Write(text)
-	w.err = err
+	w.err = cmp.Or(w.err, err)
 	return n, err
 }
 
@@ -212,7 +207,7 @@ func (con *console) createWhole(path string, write func(*os.File) error, check f
 	// that is killed leaves a .tmp file, never half a file under the name.
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
-		return 0, err
+		return 0, markFull(err)
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // it has another name by then, or is not wanted
 	if err = con.whileWorking("writing "+path, func() error { return write(f) }); err == nil {
@@ -235,10 +230,10 @@ func (con *console) createWhole(path string, write func(*os.File) error, check f
 		err = nameWhole(f.Name(), path, os.Link)
 	}
 	if err == nil {
-		err = syncFolder(filepath.Dir(path))
+		err = below.SyncFolder(filepath.Dir(path))
 	}
 	con.hook.Hit("whole.named")
-	return size, err
+	return size, markFull(err)
 }
 
 func takenError(path string) error { return fmt.Errorf("%s is there already: name another file", path) }
@@ -267,18 +262,10 @@ func nameWhole(from, to string, link func(from, to string) error) error {
 	return err
 }
 
-// syncFolder makes the names in a folder durable, where folders can be synced.
-func syncFolder(path string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if closed := d.Close(); err == nil {
-		err = closed
+// markFull adds ErrNoSpace to an error of a full disk.
+func markFull(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", pawl.ErrNoSpace, err)
 	}
 	return err
 }
@@ -312,8 +299,11 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 			runs, err = c.findArchived(ctx, con, e, ids, &sum)
 			return err
 		})
-		if err != nil || c.DryRun || len(runs) == 0 {
-			return errors.Join(err, c.tellSum(con, e, &sum, "archive and purge"))
+		if err != nil {
+			return err // nothing is purged
+		}
+		if c.DryRun || len(runs) == 0 {
+			return c.tellSum(con, e, &sum, "archive and purge")
 		}
 		if len(c.Run) == 0 {
 			if err := c.confirm(ctx, con, "archive "+pluralText(len(runs), "run")+" and what is below"); err != nil {
@@ -359,8 +349,8 @@ func (c *archiveCommand) writeArchived(ctx context.Context, con *console, e *rea
 		ids = append(ids, runs[i].Run)
 	}
 	var wrong troubled
-	written, err := e.writeEach(ctx, con, ids, f, &wrong, func(id workflow.RunID, w io.Writer) error {
-		return e.Export(ctx, id, w, pawl.ExportOptions{Blobs: c.Blobs})
+	written, err := writeEach(ctx, con, ids, f, &wrong, func(id workflow.RunID, w io.Writer) error {
+		return e.Export(ctx, id, w, pawl.ExportOptions{AllBlobs: c.Blobs})
 	})
 	for _, run := range runs {
 		if slices.Contains(written, run.Run) {
@@ -382,13 +372,16 @@ func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reac
 		if err == nil {
 			run, err = e.Summary(ctx, id)
 		}
-		if err != nil && (len(ids) == 1 || ctx.Err() != nil) {
+		if err != nil && (len(ids) == 1 || ctx.Err() != nil || endsAll(err)) {
 			return nil, err
 		}
 		if err != nil {
 			sum.countRefused(err)
 			fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(id)), errorText(err))
 			continue
+		}
+		if c.DryRun && c.JSON {
+			con.writeLine(true, seen)
 		}
 		runs = append(runs, archivedRun{run, seen})
 		sum.roots, sum.all, sum.bytes = sum.roots+1, sum.all+seen.Runs, sum.bytes+seen.Bytes
@@ -428,9 +421,7 @@ func (c *archiveCommand) forgetArchived(ctx context.Context, con *console, e *re
 		err = pawl.ErrRunNotFound
 	}
 	if err != nil {
-		sum.countRefused(err)
-		fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(run.Run)), errorText(err))
-		return err
+		return c.noteKept(ctx, con, run.Run, err, sum)
 	}
 	return c.purgeRun(ctx, con, e, run.Run, sum)
 }

@@ -49,6 +49,25 @@ func TestCreateWhole(t *testing.T) {
 	require.Len(t, left, 1)
 }
 
+// A goodAfterAll fails to write once.
+type goodAfterAll struct{ failed error }
+
+func (w *goodAfterAll) Write(text []byte) (int, error) {
+	err := w.failed
+	w.failed = nil
+	return len(text), err
+}
+
+// An error of writing is not forgotten when the next write goes well.
+func TestOwnErrorsAreKept(t *testing.T) {
+	broken := errors.New("broken")
+	w := &ownErrors{to: &goodAfterAll{broken}}
+	for range 2 {
+		_, _ = w.Write([]byte("text"))
+		require.Equal(t, broken, w.err)
+	}
+}
+
 // A file that gets the name while the other is written keeps it, and what it has, on file systems with links and without.
 func TestCreateWholeReplacesNothing(t *testing.T) {
 	dir := t.TempDir()

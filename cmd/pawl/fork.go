@@ -146,7 +146,7 @@ var simulateVerb = verb{
 // A simulateCommand tries on a copy of a run what its flags say. Flags of type triedFlags are acts, done one after the other
 // in the order of the command line.
 type simulateCommand struct {
-	Run      string     `arg:"" help:"The id of the run."`
+	Run      string     `arg:"" help:"The id of the run, or DIR:RUN or FILE:RUN."`
 	Vote     triedFlags `placeholder:"NODE=ANSWER" help:"Somebody votes yes or no on the approval at NODE. These acts are tried one after the other, in the order in which they stand."`
 	Signal   triedFlags `placeholder:"NAME[=JSON]" help:"The run gets an event."`
 	After    triedFlags `placeholder:"DURATION" help:"Time passes, as 2h30m: timers, timeouts and retries come."`
@@ -214,6 +214,7 @@ func (c *simulateCommand) runCommand(ctx context.Context, con *console) error {
 			return err
 		}
 	}
+	c.splitName(con, &c.Run)
 	return c.withEngine(ctx, con, func(e *reached) error {
 		for i := range tries {
 			if t, ok := acts.TargetOf(tries[i].Act); ok {
@@ -223,13 +224,13 @@ func (c *simulateCommand) runCommand(ctx context.Context, con *console) error {
 				tries[i].Act = acts.At(tries[i].Act, t)
 			}
 		}
-		return con.printDryRun(ctx, e, workflow.RunID(c.Run), api.Simulate{At: c.At, Acts: tries, Results: results}, c.JSON, e.source)
+		return con.printTrial(ctx, e, workflow.RunID(c.Run), api.Simulate{At: c.At, Acts: tries, Results: results}, c.JSON, e.source)
 	})
 }
 
-// printDryRun tries acts on a copy of a run and writes what would become of it. Verbs with several
+// printTrial tries acts on a copy of a run and writes what would become of it. Verbs with several
 // acts on one run, as add with --dry-run, print their dry run by it too.
-func (con *console) printDryRun(ctx context.Context, e *reached, run workflow.RunID, body api.Simulate, asJSON bool, source string) error {
+func (con *console) printTrial(ctx context.Context, e *reached, run workflow.RunID, body api.Simulate, asJSON bool, source string) error {
 	done, err := e.Simulate(ctx, run, body)
 	if err != nil {
 		return err

@@ -60,6 +60,55 @@ func TestCommandsOnAFullDisk(t *testing.T) {
 	require.Contains(t, string(out), "nothing is kept in reserve: make some KiB of room elsewhere on this disk")
 }
 
+// On a full disk commands that write a file or a directory say so by their status, and a file keeps what it had.
+func TestOutputsOnAFullDisk(t *testing.T) {
+	dir, disk := filepath.Join(harness.Workspace(t), "engine"), filepath.Join(harness.Workspace(t), "disk")
+	e, err := pawl.Open(t.Context(), dir, pawl.Options{})
+	require.NoError(t, err)
+	endOrders(t, e, 2)
+	require.NoError(t, e.Close(t.Context()))
+	require.NoError(t, os.Mkdir(disk, 0o700))
+	harness.MountSmall(t, disk, 1<<20)
+	path := filepath.Join(disk, "out")
+	require.NoError(t, os.WriteFile(path, []byte("before"), 0o600))
+	harness.FillDisk(t, disk, 0)
+	for _, line := range []string{"trace DIR:order-1 -o DISK/out", "trace DIR:order-1 -o /dev/full", "repair DIR DISK/repaired", "export order-1 --to DISK/exported --dir DIR"} {
+		line = strings.NewReplacer("DIR", dir, "DISK", disk).Replace(line)
+		out, err := exec.CommandContext(t.Context(), program(t), strings.Fields(line)...).CombinedOutput()
+		require.Equal(t, exitNoEngine, exitStatus(t, err), "%s: %s", line, out)
+		require.Contains(t, string(out), "no space left", line)
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "before", string(text))
+}
+
+// A copy is no mount point itself, as that cannot be replaced, and is refused before anything is copied. A copy that finds no room says so, and nothing else.
+func TestCopiesOntoASmallDisk(t *testing.T) {
+	dir, disk := filepath.Join(harness.Workspace(t), "engine"), filepath.Join(harness.Workspace(t), "disk")
+	e, err := pawl.Open(t.Context(), dir, pawl.Options{})
+	require.NoError(t, err)
+	endOrders(t, e, 100)
+	require.NoError(t, e.Close(t.Context()))
+	require.NoError(t, os.Mkdir(disk, 0o700))
+	harness.MountSmall(t, disk, 512<<10)
+	for _, line := range []string{"repair DIR DISK", "restore DIR DISK", "backup DISK --dir DIR", "repair DIR DISK/x", "restore DIR DISK/x", "backup DISK/x --dir DIR"} {
+		line = strings.NewReplacer("DIR", dir, "DISK", disk).Replace(line)
+		out, err := exec.CommandContext(t.Context(), program(t), strings.Fields(line)...).CombinedOutput()
+		if strings.Contains(line, disk+"/x") {
+			require.Equal(t, exitNoEngine, exitStatus(t, err), "%s: %s", line, out)
+			require.Contains(t, string(out), "no space left", line)
+			require.NotRegexp(t, "unknown|canceled", string(out), line)
+		} else {
+			require.Equal(t, exitUnusable, exitStatus(t, err), "%s: %s", line, out)
+			require.Contains(t, string(out), "disk is a mount point: name a directory in it", line)
+		}
+		left, err := os.ReadDir(disk)
+		require.NoError(t, err)
+		require.Empty(t, left, line)
+	}
+}
+
 // endOrders has so many runs of the definition that it returns.
 func endOrders(t *testing.T, e *pawl.Engine, runs int) *workflow.Definition {
 	d := &workflow.Definition{Name: "order", Start: "a", Nodes: []workflow.Node{{ID: "a", End: &workflow.EndSpec{}}}}
@@ -77,37 +126,36 @@ func TestPurgeByAnEngineOnAFullDisk(t *testing.T) {
 	dir := filepath.Join(harness.Workspace(t), "engine")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	harness.MountSmall(t, dir, 8<<20)
-	e, err := pawl.Open(t.Context(), dir, pawl.Options{Socket: inspector.Local})
-	require.NoError(t, err)
-	d := endOrders(t, e, 250)                // their purge gives back more than the reserve and the log take
+	var e *pawl.Engine
+	open := func() {
+		var err error
+		e, err = pawl.Open(t.Context(), dir, pawl.Options{Socket: inspector.Local})
+		require.NoError(t, err)
+	}
+	open()
+	d := endOrders(t, e, 100)                // their purge gives back more than the reserve and the log take
 	require.NoError(t, e.Close(t.Context())) // nothing is on its way into files from here on
-	e, err = pawl.Open(t.Context(), dir, pawl.Options{Socket: inspector.Local})
-	require.NoError(t, err)
+	open()
 	defer func() { require.NoError(t, e.Close(context.Background())) }()
-	handler := api.Handler(e, api.Options{})
 	readiness := func() int {
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody))
+		api.Handler(e, api.Options{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody))
 		return w.Code
 	}
 	purge := func() *exec.Cmd {
 		return exec.CommandContext(t.Context(), program(t), "purge", "--workflow", "order", "--yes", "-m", "room", "--dir", dir)
 	}
-	var full error
 	start := func(id string) error {
 		return e.Start(t.Context(), workflow.Run{ID: workflow.RunID(id), Definition: d}, nil)
 	}
-	fill := func() (release func()) {
-		release = harness.FillDisk(t, dir, 0)
-		for i := 0; full == nil || readiness() == http.StatusOK; i++ { // some fit into room that the files have already
-			require.Less(t, i, 10_000)
-			full = start(fmt.Sprint("more-", i))
-		}
-		require.ErrorIs(t, full, pawl.ErrNoSpace)
-		return release
-	}
 	require.Equal(t, http.StatusOK, readiness())
-	fill()
+	harness.FillDisk(t, dir, 0)
+	full := error(nil)
+	for i := 0; full == nil || readiness() == http.StatusOK; i++ { // some fit into room that the files have already
+		require.Less(t, i, 10_000)
+		full = start(fmt.Sprint("more-", i))
+	}
+	require.ErrorIs(t, full, pawl.ErrNoSpace)
 	stats, err := e.Stats(t.Context())
 	require.NoError(t, err)
 	require.True(t, stats.DiskFull)
@@ -119,9 +167,10 @@ func TestPurgeByAnEngineOnAFullDisk(t *testing.T) {
 	require.NoError(t, start("again"))
 	require.Equal(t, http.StatusOK, readiness())
 
+	require.NoError(t, e.Close(t.Context()))
 	require.NoError(t, os.Truncate(reserve, 0))
-	full = nil
-	release := fill()
+	open() // with a log in which there is no room
+	release := harness.FillDisk(t, dir, 0)
 	cmd := purge()
 	out, err = cmd.CombinedOutput()
 	require.Equal(t, exitNoEngine, exitStatus(t, err), string(out))
@@ -188,4 +237,11 @@ func TestCommandsOnAReadOnlyFileSystem(t *testing.T) {
 	}
 	status, text = run("sql", "SELECT run FROM runs", dir)
 	require.Equal(t, exitDone, status, text)
+	other := filepath.Join(harness.Workspace(t), "other")
+	e, err = pawl.Open(t.Context(), other, pawl.Options{})
+	require.NoError(t, err)
+	endOrders(t, e, 1)
+	require.NoError(t, e.Close(t.Context()))
+	status, text = run("export", "order-0", "--dir", other, "--to", filepath.Join(dir, "x"))
+	require.Equal(t, exitNoEngine, status, text)
 }

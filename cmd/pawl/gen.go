@@ -52,7 +52,7 @@ func (c *genCommand) runCommand(_ context.Context, con *console) error {
 		return err
 	}
 	if c.Output != "" {
-		return os.WriteFile(c.Output, text, 0o644)
+		return markFull(below.WriteOutput(c.Output, text, c.File))
 	}
 	_, _ = con.Out.Write(text) // finish tells the error
 	return nil

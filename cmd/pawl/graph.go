@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/below"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/internal/portable"
@@ -92,7 +93,7 @@ func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 	}
 	report := c.draw(diagram.New(g, run), con)
 	if c.Output != "" {
-		if err := os.WriteFile(c.Output, []byte(report.Text), 0o644); err != nil {
+		if err := markFull(below.WriteOutput(c.Output, []byte(report.Text), c.Path)); err != nil {
 			return err
 		}
 	}
@@ -114,11 +115,11 @@ func (c *graphCommand) graphAt(ctx context.Context, con *console) (_ *compiled.G
 		name += ":" + c.Run
 	}
 	var from sources
-	rec, err := c.openRecording(ctx, con, name, &from)
+	rec, _, done, err := c.openRecording(ctx, con, name, &from)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	defer rec.Close()
+	defer done()
 	g, run, err := graphOfRun(standingAt(rec, *c.At))
 	return g, run, strings.Join(from, ", "), err
 }
@@ -262,8 +263,7 @@ func askGraph(ctx context.Context, dir string, id workflow.RunID, locked error) 
 	return g, run, source, nil
 }
 
-// graphs remembers compiled definitions by their hash. It is used while one run is restored, by one
-// goroutine.
+// graphs remembers compiled definitions by their hash. It is used while one run is restored, by one goroutine.
 type graphs map[string]*compiled.Graph
 
 // Known returns the definition with a hash, nil if it is not remembered.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 		groups, asks := alike.Groups{}, map[alike.Key]string{}
 		for m, err := range alike.Members(ctx, e, pawl.DeadLetterFilter{Workflow: c.Workflow, Node: workflow.NodeID(c.Node), Code: c.Code, Where: c.Where}) {
 			if err == nil && m.Trouble != "" {
-				err = wrong.note(ctx, con, m.Run, fmt.Errorf("%w: %s", pawl.ErrCorrupt, m.Trouble))
+				err = wrong.note(ctx, con, m.Run, &toldError{m.Trouble, pawl.ErrCorrupt})
 			}
 			switch item := (inboxItem{m.Approval, m.DeadLetter, m.Incident}); {
 			case err != nil:
@@ -148,7 +149,7 @@ func (f *lettersFlag) chooseTasks(ctx context.Context, e *reached, act pawl.Act,
 			return nil, err
 		}
 		if l.Trouble != "" {
-			return nil, fmt.Errorf("run %q: %w: %s: name the others", string(l.Run), pawl.ErrCorrupt, l.Trouble)
+			return nil, fmt.Errorf("%w: name the others", &toldError{l.Trouble, pawl.ErrCorrupt})
 		}
 		one := acts.At(act, pawl.Target{Token: l.Token, Parked: true})
 		deeds = append(deeds, deed{l.Run, one, fmt.Sprintf("%s t%d %s", l.Node, l.Token, said)})
@@ -235,6 +236,7 @@ type voteCommand struct {
 	Answer  string `arg:"" optional:"" enum:"yes,no," default:"" help:"yes or no; with --dry-run both are tried, if this is not given."`
 	Comment string `placeholder:"TEXT" help:"What the run is told beside the answer; the reason, if this is not given."`
 	Data    string `placeholder:"JSON" help:"A value that the run is given."`
+	ID      string `placeholder:"ID" help:"Under the same id it counts once."`
 	actFlag
 }
 
@@ -244,9 +246,7 @@ func (c *voteCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	if c.Comment == "" {
-		c.Comment = c.Reason
-	}
+	c.Comment = cmp.Or(c.Comment, c.Reason)
 	if c.Answer == "" && !c.DryRun {
 		return errNoAnswer
 	}
@@ -255,11 +255,12 @@ func (c *voteCommand) runCommand(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		vote := pawl.Vote{Target: t, Approved: c.Answer == "yes", Comment: c.Comment, Data: data}
+		vote := pawl.Vote{Target: t, ID: c.ID, Approved: c.Answer == "yes", Comment: c.Comment, Data: data}
 		if c.Answer == "" {
 			return c.tryBoth(ctx, con, e, vote)
 		}
-		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), vote, fmt.Sprintf("has the vote of %s: %s", c.By, c.Answer)})
+		done := "has the vote " + cmp.Or(c.ID, fmt.Sprintf("of %s: %s", c.By, c.Answer)) // another one may have come before under the id
+		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), vote, done})
 	})
 }
 

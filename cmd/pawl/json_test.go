@@ -50,6 +50,7 @@ var jsonLines = []struct {
 	{"fork", "the run", reflect.TypeFor[api.ForkReport]()},
 	{"start, fork, import with --dry-run", "what was tried", reflect.TypeFor[api.DryRunReport]()},
 	{"run", "how it ended", reflect.TypeFor[workflow.Outcome]()},
+	{"publish", "a file", reflect.TypeFor[publishedFile]()},
 	{"graph", "the picture", reflect.TypeFor[graphReport]()},
 	{"trace", "the trace", reflect.TypeFor[traceReport]()},
 	{"check", "a definition", reflect.TypeFor[fileReport]()},

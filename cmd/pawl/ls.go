@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -31,7 +32,7 @@ type filterFlag struct {
 	Tenant   string   `placeholder:"NAME" help:"Runs on whose behalf."`
 	Prefix   string   `placeholder:"TEXT" help:"Runs whose ids begin so."`
 	Roots    bool     `help:"Runs without a parent."`
-	Where    string   `placeholder:"CONDITION" help:"A condition in CEL on what ls --json tells of a run, but for at."`
+	Where    string   `placeholder:"CONDITION" help:"A condition in CEL on run, workflow, version, status, labels, started, ended, code, tenant, parent, forkedFrom and seq."`
 
 	Label map[string]string `mapsep:"," placeholder:"KEY=VALUE" help:"Runs with this label; of several, all."`
 }
@@ -214,7 +215,7 @@ type listedRun struct {
 // placesOf returns the nodes where tokens of a run live. It is one question for each run that goes on, besides the list: --limit bounds them.
 func placesOf(ctx context.Context, e *reached, run *pawl.RunSummary) ([]pawl.NodeOverview, error) {
 	if run.Trouble != "" {
-		return nil, fmt.Errorf("%w: %s", pawl.ErrCorrupt, run.Trouble)
+		return nil, &toldError{run.Trouble, pawl.ErrCorrupt}
 	}
 	if run.Status.Final() {
 		return nil, nil
@@ -425,8 +426,8 @@ func (t *troubled) note(ctx context.Context, con *console, run workflow.RunID, e
 	if t.chosen && errors.Is(err, pawl.ErrRunNotFound) {
 		return nil
 	}
-	ofRun := errors.Is(err, pawl.ErrCorrupt) || errors.Is(err, pawl.ErrVersion) || errors.Is(err, pawl.ErrSealed)
-	if err == nil || !ofRun || ctx.Err() != nil {
+	ofRun := func(kind error) bool { return errors.Is(err, kind) }
+	if !slices.ContainsFunc([]error{pawl.ErrCorrupt, pawl.ErrVersion, pawl.ErrSealed, blob.ErrMissing, blob.ErrDamaged}, ofRun) || ctx.Err() != nil {
 		return err
 	}
 	t.runs++
@@ -451,7 +452,7 @@ var tokensVerb = verb{
 
 // A tokensCommand lists tokens.
 type tokensCommand struct {
-	Run    string   `arg:"" help:"The id of the run."`
+	Run    string   `arg:"" help:"The id of the run, or DIR:RUN or FILE:RUN."`
 	Node   string   `placeholder:"NODE" help:"Threads at this node."`
 	Status []string `placeholder:"STATUS" help:"Threads in any of these, such as dispatched, retrying, waiting_for_operator, failed."`
 	Group  int64    `placeholder:"N" help:"Threads in a branch of this group."`
@@ -484,6 +485,7 @@ func (c *tokensCommand) runCommand(ctx context.Context, con *console) error {
 		}
 		f.Status = append(f.Status, s)
 	}
+	c.splitName(con, &c.Run)
 	return c.withEngine(ctx, con, func(e *reached) error {
 		rows, now := [][]string{{"THREAD", "NODE", "STATUS", "BRANCH", "TRY", "DUE", "FAILURE"}}, con.Now()
 		for t, err := range e.Tokens(ctx, workflow.RunID(c.Run), f) {

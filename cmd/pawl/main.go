@@ -5,6 +5,7 @@
 //	pawl graph FILE               draws a definition, or a run on it
 //	pawl gen --go DEFINITION      writes its names and types as a Go package
 //	pawl run DEFINITION           runs it to its end, with ready-made handlers and mocks
+//	pawl publish DEFINITION...    publishes it in an engine, for runs that are started by name
 //	pawl verify DIR               checks an engine directory; see rescue.Verify
 //	pawl repair DIR INTO          restores what is left of one; see rescue.Repair
 //	pawl recover DIR              begins its log outside of it anew; see pawl.Recover
@@ -126,6 +127,7 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	if err != nil {
 		return con.finish(fmt.Errorf("%w (see pawl%s --help)", err, failedCommand(chosen, err)))
 	}
+	con.args, con.named = args, slices.ContainsFunc(chosen.Path, func(given *kong.Path) bool { return given.Flag != nil && given.Flag.Name == "dir" })
 	ctx, con.end = context.WithCancelCause(ctx)
 	defer con.end(nil)
 	name := verbName(chosen.Selected())
@@ -194,7 +196,11 @@ func refuseBytes(args []string) error {
 			word = args[i-1] + "=" + word
 		}
 		flag, _, _ := strings.Cut(word, "=")
-		if !utf8.ValidString(word) && (slices.Contains(keptFlags, flag) || strings.HasPrefix(word, "-m") || args[0] == forkVerb.name) {
+		kept := slices.Contains([]string{forkVerb.name, importVerb.name, signalVerb.name}, args[0])
+		if _, none := os.Lstat(args[i]); none == nil {
+			kept = false // a path, as of an import
+		}
+		if !utf8.ValidString(word) && (slices.Contains(keptFlags, flag) || strings.HasPrefix(word, "-m") || kept) {
 			return fmt.Errorf("%q: it is no UTF-8", word)
 		}
 	}
@@ -319,7 +325,7 @@ var statuses = []struct {
 	errs   []error
 }{
 	{exitNo, []error{errNo}},
-	{exitNoEngine, []error{api.ErrNoEngine, fs.ErrPermission, errOffline, errLost, errNoPages, errReadOnly, errSilent, &api.Error{Code: refusal.CodeTimeout}, &api.Error{Code: refusal.CodeInternal}}},
+	{exitNoEngine, []error{api.ErrNoEngine, fs.ErrPermission, errOffline, errLost, errNoPages, errReadOnly, errSilent, syscall.EROFS, &api.Error{Code: refusal.CodeTimeout}, &api.Error{Code: refusal.CodeInternal}}},
 	{exitNotFound, []error{fs.ErrNotExist, store.ErrNotOurs}},
 	{exitRefused, []error{errExhibit, errRefusedAct}},
 }
@@ -330,11 +336,14 @@ var hints = []struct {
 	text string
 }{
 	{errOfSchedule, "it may have been done: pawl schedule show tells"},
+	{errOfPurge, "it may be purged: pawl ls tells, and pawl purge of it ends that"},
+	{errOfPublish, "it may be published: the same command again tells, and publishes it otherwise"},
 	{errReadOnly, "pawl why and step of DIR:RUN, and sql, verify and replay of DIR, only read it; for the others copy it"},
 	{errOfLimit, "pawl show RUN tells its limits"},
 	{pawl.ErrScheduleNotFound, "pawl schedule ls lists the schedules"},
 	{pawl.ErrUnknown, "it may have been done: pawl journal RUN tells, by whom and why"},
 	{pawl.ErrRunNotFound, "pawl ls lists the runs"},
+	{pawl.ErrNotPublished, "pawl publish FILE publishes a definition"},
 	{pawl.ErrAmbiguous, "pawl threads RUN lists the threads: name one, as t5"},
 	{pawl.ErrNotLive, "pawl inbox lists what waits for people, pawl why RUN what the run waits for"},
 	{pawl.ErrAgain, "--again allows that; --result NODE=JSON gives what a task that was out has come to; nothing is made now"},

@@ -53,7 +53,8 @@ func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 			return err
 		}
 		var deeds []deed
-		for i, id := range ids {
+		have := 0
+		for _, id := range ids {
 			of := pawl.Patch{Base: c.Base, Ops: ops}
 			if of.Base == 0 {
 				o, err := e.Overview(ctx, id)
@@ -64,10 +65,11 @@ func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 			}
 			if leadsTo != nil { // behind the revision: if that is another by now, the engine refuses the base
 				if of.Ops, err = e.operationsTo(ctx, id, leadsTo); err == nil && of.Ops == nil {
-					if run == "" && (len(deeds) > 0 || i < len(ids)-1) { // it may have been patched by a first try
+					if run == "" { // it may have been patched by a first try
+						have++
 						continue
 					}
-					err = fmt.Errorf("run %s has this definition already", id)
+					err = fmt.Errorf("run %s has this definition already; a patch changes neither its version nor the order of its transitions", id)
 				}
 				if err != nil {
 					return fmt.Errorf("%s: %w", file, err)
@@ -78,6 +80,13 @@ func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 		if c.DryRun && !c.JSON && run != "" {
 			of, _ := deeds[0].act.(pawl.Patch)
 			return c.showPatch(ctx, con, e, run, of)
+		}
+		switch {
+		case c.JSON || have == 0:
+		case have == 1:
+			con.printLine("1 has it already")
+		default:
+			con.printLine("%s have it already", countText(have))
 		}
 		return markRefusal(c.doAll(ctx, con, e, deeds...))
 	})
@@ -219,13 +228,14 @@ var revisionsVerb = verb{
 
 // A revisionsCommand shows what a run executed when.
 type revisionsCommand struct {
-	Run      string `arg:"" help:"The id of the run."`
+	Run      string `arg:"" help:"The id of the run, or DIR:RUN or FILE:RUN."`
 	Revision int    `arg:"" optional:"" help:"The revision that is written; all are listed, if this is not given."`
 	dirFlag
 }
 
 // runCommand lists the revisions, by whom the run was patched, and why.
 func (c *revisionsCommand) runCommand(ctx context.Context, con *console) error {
+	c.splitName(con, &c.Run)
 	return c.withEngine(ctx, con, func(e *reached) error {
 		if c.Revision != 0 {
 			d, err := e.Revision(ctx, workflow.RunID(c.Run), c.Revision)

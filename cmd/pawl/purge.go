@@ -39,7 +39,7 @@ type purgeSum struct {
 	unknown    int
 	first      error // of those that were refused
 	unread     int   // named already
-	stopped    error // the engine refuses all, as on a full disk: the rest was not tried
+	stopped    error // an interrupt, or the engine refuses all, as on a full disk: the rest was not tried
 }
 
 // countRefused counts a run that stays, with why.
@@ -84,7 +84,7 @@ func (c *purgeCommand) runCommand(ctx context.Context, con *console) error {
 		var sum purgeSum
 		err = con.whileWorking("purging", func() error {
 			for _, id := range ids {
-				if err := c.purgeRun(ctx, con, e, id, &sum); err != nil && (len(ids) == 1 || ctx.Err() != nil || sum.stopped != nil) {
+				if err := c.purgeRun(ctx, con, e, id, &sum); err != nil && (len(c.Run) == 1 || sum.stopped != nil) {
 					return err
 				}
 			}
@@ -97,30 +97,41 @@ func (c *purgeCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// purgeRun forgets a run, or says that it cannot be done. With one run that is named, the error is
-// that of the command; with several it is told here, and counted.
+// errOfPurge says that an act was a purge: the journal of the run is gone with it.
+var errOfPurge = errors.New("a purge")
+
+// purgeRun forgets a run, or says that it cannot be done.
 func (c *purgeCommand) purgeRun(ctx context.Context, con *console, e *reached, id workflow.RunID, sum *purgeSum) error {
 	do := e.Purge
 	if c.DryRun {
 		do = e.DryRunPurge
 	}
 	done, err := do(ctx, id, api.Purge{By: c.By, Reason: c.Reason})
+	if err != nil {
+		return c.noteKept(ctx, con, id, err, sum)
+	}
+	sum.roots, sum.all, sum.bytes = sum.roots+1, sum.all+done.Runs, sum.bytes+done.Bytes
+	if c.JSON {
+		con.writeLine(true, done)
+	}
+	return nil
+}
+
+// noteKept counts a run that is not purged, and returns why. Where the command line names one run, the error is that of the
+// command; where it names several, or chooses, noteKept tells the error, unless it ends the command.
+func (c *purgeCommand) noteKept(ctx context.Context, con *console, id workflow.RunID, err error, sum *purgeSum) error {
+	ends := len(c.Run) != 1 && (ctx.Err() != nil || endsAll(err))
 	switch {
-	case statusOf(err) == exitNoEngine && len(c.Run) != 1:
-		sum.stopped = err
-		return err // which the last line has
 	case statusOf(err) == exitUnknown:
 		sum.unknown++
-	case err != nil:
+		err = markUnknown(err, errOfPurge)
+	case !ends:
 		sum.countRefused(err)
-	default:
-		sum.roots, sum.all, sum.bytes = sum.roots+1, sum.all+done.Runs, sum.bytes+done.Bytes
-		if c.JSON {
-			con.writeLine(true, done)
-		}
-		return nil
 	}
-	if len(c.Run) != 1 {
+	switch {
+	case ends:
+		sum.stopped = err // which the last line has
+	case len(c.Run) != 1:
 		fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(id)), errorText(err))
 	}
 	return err
@@ -139,9 +150,13 @@ func (c *purgeCommand) tellSum(con *console, e *reached, sum *purgeSum, what str
 	}
 	switch {
 	case sum.stopped != nil:
-		return fmt.Errorf("stopped behind %s: %w", pluralText(sum.roots, "run"), sum.stopped)
+		why := sum.stopped
+		if sum.unknown > 0 {
+			why = markUnknown(pawl.ErrUnknown, errOfPurge)
+		}
+		return &toldError{fmt.Sprintf("stopped behind %s: %s", pluralText(sum.roots, "run"), errorText(sum.stopped)), why}
 	case sum.unknown > 0:
-		return fmt.Errorf("of %s nobody knows: %w", pluralText(sum.unknown, "run"), pawl.ErrUnknown)
+		return fmt.Errorf("of %s nobody knows: %w", pluralText(sum.unknown, "run"), markUnknown(pawl.ErrUnknown, errOfPurge))
 	case sum.refused > 0:
 		stay := " stay: %w"
 		if sum.refused == 1 {
@@ -180,7 +195,7 @@ func (c *purgeCommand) chooseEnded(ctx context.Context, con *console, e *reached
 	}
 	f.Roots = true
 	if f.Status == nil {
-		f.Status = []workflow.RunStatus{workflow.RunCompleted, workflow.RunFailed, workflow.RunTimedOut, workflow.RunCancelled}
+		f.Status = finalStatuses
 	}
 	for _, s := range f.Status {
 		if !s.Final() {

@@ -33,34 +33,41 @@ type recordedFlag struct {
 // zoneOf returns an instant in the zone in which it is shown.
 func (f recordedFlag) zoneOf(at time.Time) time.Time { return dirFlag{UTC: f.UTC}.zoneOf(at) }
 
-// openRecording opens the recording of a run, and notes whence it comes. Close it. The name is a file, DIR:RUN, or the id of a run in Dir; a file of
-// that name wins. If an engine has the directory open, the files are locked, and the run is asked for as an export.
-func (f recordedFlag) openRecording(ctx context.Context, con *console, name string, from *sources) (*replay.Recording, error) {
+// openRecording opens the recording of a run as openWithBelow does, and notes whence it comes. The name is a file, DIR:RUN, or the
+// id of a run in Dir; a file of that name wins. If an engine has the directory open, the files are locked, and the run is asked for
+// as an export.
+func (f recordedFlag) openRecording(
+	ctx context.Context, con *console, name string, from *sources,
+) (rec *replay.Recording, find findRun, done func(), err error) {
 	keys, err := f.codec()
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	if err := checkNamed(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	if info, err := os.Stat(name); err != nil || info.IsDir() {
 		if name, err = f.pathOfRun(name); err != nil {
-			return nil, err
+			return nil, nil, nil, err
 		}
 	}
 	dir, id, ok := replay.SplitName(name)
 	if !ok {
 		dir = name
 	}
-	rec, err := replay.Find(name, replay.Options{Codec: keys})
-	if !errors.Is(err, pawl.ErrLocked) {
+	rec, find, done, locked := con.openWithBelow(ctx, name, keys)
+	if !errors.Is(locked, pawl.ErrLocked) {
 		from.noteSource(sourceOf(dir, f.zoneOf(con.Now())))
-		return rec, err
+		return rec, find, done, locked
 	}
-	for rec, asked := range askRecordings(ctx, dir, id, err, from) {
-		return rec, asked
+	find = func(id workflow.RunID) (*replay.Recording, error) {
+		for rec, err := range askRecordings(ctx, dir, id, locked, from) {
+			return rec, err
+		}
+		return nil, locked
 	}
-	return nil, err
+	rec, err = find(id)
+	return rec, find, rec.Close, err
 }
 
 // pathOf returns the path that a name stands for: its own if it is there, else that of a run of the engine directory.
@@ -91,21 +98,6 @@ func (f recordedFlag) isAbsent(name string) bool {
 		return false
 	}
 	return true
-}
-
-// directoryOf returns the engine directory that a name is in, or is; "" if it is a file or nothing.
-func (f recordedFlag) directoryOf(name string) string {
-	path, err := f.pathOf(name)
-	if err != nil {
-		return ""
-	}
-	if dir, _, ok := replay.SplitName(path); ok {
-		path = dir
-	}
-	if !isEngineDirectory(path) {
-		return ""
-	}
-	return path
 }
 
 // pathOfRun returns the path of a run, of the engine directory unless the name has another one.
@@ -144,11 +136,9 @@ func (f recordedFlag) eachRecording(ctx context.Context, con *console, names []s
 		only = nil
 	}
 	for _, name := range names {
-		stop := con.giveWay(ctx, f.directoryOf(name))
 		for rec, err := range f.openRecordings(ctx, con, keys, name, &g.from) {
 			if err == nil && ctx.Err() != nil {
 				rec.Close()
-				stop()
 				return g, context.Cause(ctx)
 			}
 			if err == nil {
@@ -169,7 +159,6 @@ func (f recordedFlag) eachRecording(ctx context.Context, con *console, names []s
 				failed = errAbsent
 			}
 		}
-		stop()
 	}
 	if only != nil {
 		return g, only
@@ -205,11 +194,17 @@ func (f recordedFlag) openRecordings(ctx context.Context, con *console, keys paw
 		}
 		// An engine directory without runs is no mistake of the user; a folder without any recording probably is.
 		some := isEngineDirectory(dir)
+		held, stop := "", func() {}
+		defer func() { stop() }() // of the last directory
 		for rec, err := range replay.All(replay.Options{Codec: keys}, path) {
 			some = true
 			if !errors.Is(err, pawl.ErrLocked) {
 				if err == nil {
 					from.noteSource(sourceOf(dir, f.zoneOf(con.Now())))
+				}
+				if err == nil && rec.Source != held {
+					stop()
+					held, stop = rec.Source, con.giveWay(ctx, rec.Source)
 				}
 				if !yield(rec, err) {
 					return
@@ -260,12 +255,20 @@ func askRecordings(ctx context.Context, dir string, id workflow.RunID, locked er
 			}
 			return
 		}
-		for run, err := range client.Runs(ctx, pawl.RunFilter{Roots: true}) { // the others come with them
+		// The ids come first, as an engine does not wait for long with the rest of a list. The other runs come with the roots.
+		var ids []workflow.RunID
+		for run, err := range client.Runs(ctx, pawl.RunFilter{Roots: true}) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			for rec, err := range exportedRuns(ctx, client, dir, run.Run) {
+			ids = append(ids, run.Run)
+		}
+		for _, id := range ids {
+			for rec, err := range exportedRuns(ctx, client, dir, id) {
+				if errors.Is(err, pawl.ErrRunNotFound) { // it is purged meanwhile
+					break
+				}
 				if !yield(rec, err) {
 					return
 				}

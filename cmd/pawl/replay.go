@@ -64,7 +64,7 @@ func (c *replayCommand) runCommand(ctx context.Context, con *console) error {
 	var definition *workflow.Definition
 	if c.Definition != "" {
 		var err error
-		if definition, err = readDefinition(c.Definition); err != nil {
+		if definition, err = readDefinition(ctx, c.Definition); err != nil {
 			return err
 		}
 	}
@@ -163,12 +163,12 @@ func (c *stepCommand) runCommand(ctx context.Context, con *console) error {
 		return errNoRecord
 	}
 	var from sources
-	rec, err := c.openRecording(ctx, con, c.Run, &from)
+	rec, _, done, err := c.openRecording(ctx, con, c.Run, &from)
 	if err != nil {
 		return err
 	}
-	defer rec.Close()
 	s, err := replay.NewStepper(rec)
+	done() // the stepper has all records, and may be at its prompt for long
 	if err != nil {
 		return err
 	}

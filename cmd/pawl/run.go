@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -60,11 +61,11 @@ func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
 	if c.Timeout < 0 {
 		return fmt.Errorf("--timeout: %v is less than 0", c.Timeout)
 	}
-	def, err := readDefinition(c.Path)
+	def, err := readDefinition(ctx, c.Path)
 	if err != nil {
 		return err
 	}
-	input, _, err := c.readInput(con.In)
+	input, _, err := c.readInput(ctx, con.In)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
 func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.Definition, e *executor) (*pawl.Engine, error) {
 	all := []*workflow.Definition{def}
 	for _, path := range c.Publish {
-		d, err := readDefinition(path)
+		d, err := readDefinition(ctx, path)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +135,7 @@ func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.D
 	}
 	for _, d := range all[1:] {
 		if _, err := engine.Publish(ctx, d); err != nil {
-			return nil, errors.Join(err, engine.Close(ctx))
+			return nil, errors.Join(err, engine.Close(context.WithoutCancel(ctx)))
 		}
 	}
 	return engine, nil
@@ -213,17 +214,23 @@ func (c *runCommand) writeOutcome(con *console, o workflow.Outcome) error {
 }
 
 // readDefinition reads a definition out of what a path names, which may be a pipe: the caller of the command named it.
-func readDefinition(path string) (*workflow.Definition, error) {
-	file, err := os.Open(path)
+func readDefinition(ctx context.Context, path string) (*workflow.Definition, error) {
+	return readDefinitionFrom(ctx, path, func() (io.ReadCloser, error) { return os.Open(path) })
+}
+
+func readDefinitionFrom(ctx context.Context, name string, open func() (io.ReadCloser, error)) (*workflow.Definition, error) {
+	data, err := awaitInput(ctx, func() ([]byte, error) {
+		in, err := open()
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = in.Close() }() // it was only read
+		return io.ReadAll(io.LimitReader(in, limits.MaxDefinitionBytes+1))
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(file, limits.MaxDefinitionBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	return parseDefinition(path, data)
+	return parseDefinition(name, data)
 }
 
 // parseDefinition returns the definition that a file holds.
@@ -244,16 +251,16 @@ type inputFlag struct {
 }
 
 // readInput returns the value that the flag gives, and its text; {} without one.
-func (f *inputFlag) readInput(in io.Reader) (v any, text []byte, err error) {
+func (f *inputFlag) readInput(ctx context.Context, in io.Reader) (v any, text []byte, err error) {
 	switch {
 	case f.Input == "":
 		return map[string]any{}, nil, nil
 	case f.Input == "-":
-		text, err = io.ReadAll(in)
+		text, err = awaitInput(ctx, func() ([]byte, error) { return io.ReadAll(in) })
 	case strings.HasPrefix(strings.TrimSpace(f.Input), "{"):
 		text = []byte(f.Input)
 	default:
-		text, err = os.ReadFile(f.Input)
+		text, err = awaitInput(ctx, func() ([]byte, error) { return os.ReadFile(f.Input) })
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("--input: %w", err)
@@ -367,6 +374,124 @@ func (e *executor) checkTasks(all []*workflow.Definition, isAll bool) error {
 	return errors.New(text)
 }
 
+var publishVerb = verb{
+	name:    "publish",
+	help:    "Publish definitions in an engine, for runs that are started by name, schedules and subworkflows.",
+	example: []string{"pawl publish order.yaml shipping.yaml --dry-run", "pawl publish order.yaml --offline"},
+	command: func() command { return new(publishCommand) },
+}
+
+// A publishCommand publishes definitions.
+type publishCommand struct {
+	Files   []string `arg:"" name:"file" help:"Files that hold a definition each, in YAML or JSON; - is the standard input."`
+	DryRun  bool     `help:"Say what would be published. Nothing is changed."`
+	Offline bool     `help:"If no engine has the directory open, commit this now."`
+	dirFlag
+}
+
+// A publishedFile is what has become of the definition in one file.
+type publishedFile struct {
+	File     string   `json:"file"`
+	Name     string   `json:"name"`
+	Version  int      `json:"version"`
+	Known    bool     `json:"known,omitzero"`  // the same definition was published already
+	DryRun   bool     `json:"dryRun,omitzero"` // nothing was changed
+	Warnings []string `json:"warnings"`        // runs can start all the same
+
+	definition *workflow.Definition
+}
+
+// runCommand publishes the definitions that are not published yet, if each of them can be: all files are read, and tried, before the first
+// is published.
+func (c *publishCommand) runCommand(ctx context.Context, con *console) error {
+	all, err := c.readFiles(ctx, con.In)
+	if err != nil {
+		return err
+	}
+	a := actFlag{DryRun: c.DryRun, Offline: c.Offline, dirFlag: c.dirFlag}
+	return a.withActor(ctx, con, func(e *reached) error {
+		for i := range all {
+			tried, err := e.DryRunPublish(ctx, all[i].definition)
+			if err != nil {
+				return fmt.Errorf("%s: %w", all[i].File, err)
+			}
+			all[i].Known = tried.Known
+			all[i].placeWarnings(tried.Warnings)
+		}
+		for _, f := range all {
+			if !f.Known && !c.DryRun {
+				if _, err := e.Publish(ctx, f.definition); err != nil { // the trial has told the warnings
+					return fmt.Errorf("%s: %w", f.File, markUnknown(err, errOfPublish))
+				}
+			}
+			f.writeTo(con, c.JSON)
+		}
+		con.sayFiles(e, c.JSON)
+		return nil
+	})
+}
+
+// errOfPublish says that a definition was to be published: no journal tells of it, and it may be repeated.
+var errOfPublish = errors.New("a publication")
+
+// readFiles reads the files, which have no version of a definition twice.
+func (c *publishCommand) readFiles(ctx context.Context, in io.Reader) (all []publishedFile, err error) {
+	for _, path := range c.Files {
+		f := publishedFile{File: path, DryRun: c.DryRun}
+		if path == "-" {
+			f.definition, err = readDefinitionFrom(ctx, "the standard input", func() (io.ReadCloser, error) { return io.NopCloser(in), nil })
+		} else {
+			f.definition, err = readDefinition(ctx, path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.Name, f.Version = f.definition.Name, max(f.definition.Version, 1)
+		for _, other := range all {
+			if f.Name == other.Name && f.Version == other.Version {
+				return nil, fmt.Errorf("%s: %s@%d is in %s too", path, f.Name, f.Version, other.File)
+			}
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// linePlace is the place of a problem in a text of one line, as which a definition is sent.
+var linePlace = regexp.MustCompile(`^line [0-9:]+: `)
+
+// placeWarnings takes the warnings of an engine, those of validation with their places in the file.
+func (f *publishedFile) placeWarnings(texts []string) {
+	placed := map[string]string{}
+	for _, p := range f.definition.Check() {
+		placed[linePlace.ReplaceAllString(p.String(), "")] = p.String()
+	}
+	f.Warnings = []string{}
+	for _, text := range texts {
+		text = linePlace.ReplaceAllString(text, "")
+		f.Warnings = append(f.Warnings, cmp.Or(placed[text], text))
+	}
+}
+
+// writeTo writes what has become of a definition, and on the side its warnings.
+func (f *publishedFile) writeTo(con *console, asJSON bool) {
+	if asJSON {
+		con.writeLine(true, f)
+		return
+	}
+	for _, w := range f.Warnings {
+		fmt.Fprintf(con.Errs, "%s: %s\n", printableText(f.File), printableText(w))
+	}
+	said := "published"
+	switch {
+	case f.Known:
+		said = "is published already"
+	case f.DryRun:
+		said = "would be published: nothing is changed"
+	}
+	con.printLine("%s@%d %s", f.Name, f.Version, said)
+}
+
 var startVerb = verb{
 	name:    "start",
 	help:    "Start a run in an engine, of a definition that is published there or in a file.",
@@ -387,14 +512,14 @@ type startCommand struct {
 	DryRun  bool   `help:"Say what the run would decide at once. Nothing is changed."`
 	By      string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
 	Reason  string `short:"m" placeholder:"TEXT" help:"Why, in one line. The journal keeps it."`
-	Offline bool   `help:"If no engine has the directory open, commit this now: the run begins when your program opens the directory."`
+	Offline bool   `help:"If no engine has the directory open, commit this now: the run begins when your program opens the directory, and deadlines count from now."`
 	inputFlag
 	dirFlag
 }
 
 func (c *startCommand) runCommand(ctx context.Context, con *console) error {
 	a := actFlag{By: c.By, Reason: c.Reason, DryRun: c.DryRun, Offline: c.Offline, dirFlag: c.dirFlag}
-	s, err := c.readStart(con.In)
+	s, err := c.readStart(ctx, con.In)
 	if err != nil {
 		return err
 	}
@@ -405,11 +530,11 @@ func (c *startCommand) runCommand(ctx context.Context, con *console) error {
 		s.By, s.Reason, s.Tenant, s.Labels, s.MetaLimits = a.By, c.Reason, c.Tenant, c.Label, c.Limit
 		if c.DryRun {
 			done, err := e.DryRunStart(ctx, workflow.RunID(c.ID), s)
-			return a.printDryRun(con, e, workflow.RunID(c.ID), done, err)
+			return a.printDryRun(con, e, workflow.RunID(c.ID), done, explainMissing(&s, err))
 		}
 		started, err := e.Start(ctx, workflow.RunID(c.ID), s)
 		if err != nil {
-			return fmt.Errorf("run %s: %w", c.ID, err) // the id may be a new one
+			return fmt.Errorf("run %s: %w", c.ID, explainMissing(&s, err)) // the id may be a new one
 		}
 		if c.JSON {
 			con.writeLine(true, started)
@@ -421,16 +546,24 @@ func (c *startCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
+// explainMissing says of an error that nothing is published under a name that there is no such file either, if the name looks like that of a file.
+func explainMissing(s *api.Start, err error) error {
+	if errors.Is(err, pawl.ErrNotPublished) && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(s.Workflow)) {
+		return &toldError{fmt.Sprintf("there is no file %s, and %s", s.Workflow, errorText(err)), err}
+	}
+	return err
+}
+
 // readStart returns the definition and the input.
-func (c *startCommand) readStart(in io.Reader) (s api.Start, err error) {
-	if _, s.Input, err = c.readInput(in); err != nil {
+func (c *startCommand) readStart(ctx context.Context, in io.Reader) (s api.Start, err error) {
+	if _, s.Input, err = c.readInput(ctx, in); err != nil {
 		return s, err
 	}
 	if info, err := os.Stat(c.Definition); errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
 		s.Workflow, s.Version = c.Definition, c.Version
 		return s, nil
 	}
-	d, err := readDefinition(c.Definition)
+	d, err := readDefinition(ctx, c.Definition)
 	if err != nil {
 		return s, err
 	}
@@ -450,7 +583,7 @@ var waitVerb = verb{
 
 // A waitCommand waits for a run.
 type waitCommand struct {
-	Run     string        `arg:"" help:"The id of the run."`
+	Run     string        `arg:"" help:"The id of the run, or DIR:RUN or FILE:RUN."`
 	Status  []string      `placeholder:"STATUS" help:"Wait until the run has any of these: running, paused, suspended, completed, failed, timed_out, cancelled. That it ends with another is the answer no."`
 	Timeout time.Duration `placeholder:"DURATION" help:"Give up waiting after this time, as 10m: exit status 124."`
 	dirFlag
@@ -469,6 +602,7 @@ func (c *waitCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
+	c.splitName(con, &c.Run)
 	waiting := ctx
 	if c.Timeout > 0 {
 		var stop context.CancelFunc

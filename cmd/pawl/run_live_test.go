@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
@@ -18,20 +22,49 @@ func TestRunIsReached(t *testing.T) {
 	require.NoError(t, err)
 	folder := harness.Workspace(t)
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "ask.yaml"), []byte("name: ask\nstart: a\nnodes: [{id: a, wait: {event: go}, output: {output.said: result}}]\n"), 0o600))
-	pawl := func(args ...string) *exec.Cmd {
+	command := func(args ...string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), program, args...)
 		c.Dir, c.Env = folder, harness.Environment("PAWL_DIR=data")
 		return c
 	}
-	run := pawl("run", "ask.yaml", "--dir", "data")
+	run := command("run", "ask.yaml", "--dir", "data")
 	out, err := run.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, run.Start())
 	require.Eventually(t, func() bool { // it has to begin
-		return pawl("signal", "ask-1", "go", "--payload", `"yes"`, "-m", "a test").Run() == nil
+		return command("signal", "ask-1", "go", "--payload", `"yes"`, "-m", "a test").Run() == nil
 	}, time.Minute, 10*time.Millisecond)
 	text := make([]byte, 100)
 	n, _ := out.Read(text)
 	require.Contains(t, string(text[:n]), `"said"`)
 	require.NoError(t, run.Wait())
+}
+
+// An engine whose definitions cannot be published is closed before its directory goes, however soon the command is interrupted.
+func TestRunClosesTheEngineThatIsOfNoUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		folder := t.TempDir()
+		main, other := filepath.Join(folder, "main.yaml"), filepath.Join(folder, "other.yaml")
+		require.NoError(t, os.WriteFile(main, []byte("name: sub\nstart: a\nnodes: [{id: a}]\n"), 0o600))
+		require.NoError(t, os.WriteFile(other, []byte("name: sub\nstart: b\nnodes: [{id: b}]\n"), 0o600))
+		def, err := readDefinition(t.Context(), main)
+		require.NoError(t, err)
+		ctx, interrupt := context.WithCancel(t.Context())
+		hook, disk := &testhook.Hook{}, make(chan struct{})
+		hook.OnHit(func(point string) {
+			if point == "close.begin" {
+				interrupt()
+				<-disk
+			}
+		})
+		c, ended := &runCommand{Publish: []string{main, other}}, make(chan error, 1)
+		go func() {
+			_, err := c.openEngine(testhook.With(ctx, hook), filepath.Join(folder, "data"), def, &executor{})
+			ended <- err
+		}()
+		<-time.After(time.Minute)
+		require.Empty(t, ended, "the engine is still open")
+		close(disk)
+		require.ErrorIs(t, <-ended, pawl.ErrPublished)
+	})
 }

@@ -143,6 +143,7 @@ type scheduleNextCommand struct {
 	From  time.Time `placeholder:"INSTANT" help:"What comes after this instant, as 2026-12-01T00:00:00Z; without it, after now."`
 	Count int       `short:"n" default:"10" help:"Show so many instants of each schedule at most."`
 	Year  bool      `help:"Show all instants of a year, at most 10,000 of each schedule."`
+	keyFlag
 	jsonFlag
 }
 
@@ -203,7 +204,7 @@ func (c *scheduleNextCommand) showApplied(ctx context.Context, con *console) err
 	if c.ID != "" {
 		return errors.New("--dir: one schedule is named, by its id, and no file")
 	}
-	return dirFlag{Dir: c.Dir}.withEngine(ctx, con, func(e *reached) error {
+	return dirFlag{Dir: c.Dir, keyFlag: c.keyFlag}.withEngine(ctx, con, func(e *reached) error {
 		st, err := e.Schedule(ctx, c.File)
 		if err != nil {
 			return err

@@ -21,10 +21,10 @@ import (
 // errOfSchedule says that an act was on a schedule: no journal of a run tells of it.
 var errOfSchedule = errors.New("an act on schedules")
 
-// markUnknown gives an error of an unknown outcome the hint of schedules.
-func markUnknown(err error) error {
+// markUnknown gives an error of an unknown outcome the hint of what it is of, which is no run.
+func markUnknown(err, of error) error {
 	if errors.Is(err, pawl.ErrUnknown) {
-		return &toldError{errorText(err), errors.Join(err, errOfSchedule)}
+		return &toldError{errorText(err), errors.Join(err, of)}
 	}
 	return err
 }
@@ -44,6 +44,9 @@ func (c *scheduleApplyCommand) runCommand(ctx context.Context, con *console) err
 		return err
 	}
 	return c.withActor(ctx, con, func(e *reached) error {
+		if err := con.warnOfMissing(ctx, e, set); err != nil {
+			return err
+		}
 		apply := func(o pawl.ApplyOptions) (api.ScheduleChanges, error) {
 			return e.ApplySchedules(ctx, api.ScheduleSet{By: c.By, Reason: c.Reason, Schedules: set}, o)
 		}
@@ -60,7 +63,7 @@ func (c *scheduleApplyCommand) runCommand(ctx context.Context, con *console) err
 		}
 		done, err := apply(pawl.ApplyOptions{Prune: c.Prune, DryRun: c.DryRun})
 		if err != nil {
-			return markUnknown(err)
+			return markUnknown(err, errOfSchedule)
 		}
 		if c.JSON {
 			con.writeLine(true, done)
@@ -70,6 +73,25 @@ func (c *scheduleApplyCommand) runCommand(ctx context.Context, con *console) err
 		con.printSource(c.sourceText(e))
 		return nil
 	})
+}
+
+// warnOfMissing says on the side which definitions of schedules are not published yet: their firings would be refused.
+func (con *console) warnOfMissing(ctx context.Context, e *reached, set []schedule.Schedule) error {
+	published := map[string][]pawl.PublishedDefinition{}
+	for i := range set {
+		name, version := set[i].Workflow.Name, set[i].Workflow.Version
+		if _, known := published[name]; !known {
+			all, err := e.Definitions(ctx, pawl.DefinitionFilter{Workflow: name})
+			if err != nil {
+				return err
+			}
+			published[name] = all
+		}
+		if !slices.ContainsFunc(published[name], func(d pawl.PublishedDefinition) bool { return version == 0 || d.Version == version }) {
+			fmt.Fprintf(con.Errs, "warning: schedule %q: %s is not published: pawl publish FILE publishes it\n", set[i].ID, printableText(definitionText(set[i].Workflow)))
+		}
+	}
+	return nil
 }
 
 // readSet reads files of schedules as one set. Warnings are told, and any other problem is the error.
@@ -402,7 +424,7 @@ type scheduleActCommand struct {
 	Schedule string `arg:"" help:"The id of the schedule."`
 	By       string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
 	Reason   string `short:"m" required:"" placeholder:"TEXT" help:"Why, in one line. The events of the schedule tell it."`
-	Offline  bool   `help:"If no engine has the directory open, commit this now: what comes of it begins when your program opens the directory."`
+	Offline  bool   `help:"If no engine has the directory open, commit this now: what comes of it begins when your program opens the directory, and deadlines count from now."`
 	dirFlag
 }
 
@@ -422,7 +444,7 @@ func (c *scheduleActCommand) runCommand(ctx context.Context, con *console) error
 		}
 		done, err := e.ActOnSchedule(ctx, c.Schedule, c.act)
 		if err != nil {
-			return markUnknown(err)
+			return markUnknown(err, errOfSchedule)
 		}
 		if c.JSON {
 			con.writeLine(true, done)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,13 +13,16 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/loopback"
+	"github.com/pawl-run/pawl/internal/refusal"
 )
 
 var serveVerb = verb{
@@ -33,7 +37,7 @@ type serveCommand struct {
 	Addr     string `default:"127.0.0.1:8470" placeholder:"HOST:PORT" help:"Where to listen, on this machine; port 0 is any."`
 	By       string `placeholder:"NAME" help:"Who acts on the pages; the user of this process, if this is not given."`
 	ReadOnly bool   `help:"Show runs and change nothing."`
-	Offline  bool   `help:"If no engine has the directory open, let the pages change runs: what comes of it begins when your program opens the directory."`
+	Offline  bool   `help:"If no engine has the directory open, let the pages change runs: what comes of it begins when your program opens the directory, and deadlines count from now."`
 	dirFlag
 }
 
@@ -135,7 +139,11 @@ func relayTo(carry http.RoundTripper, as shown) http.Handler {
 			api.NarrowLocal(r.Out, as.who, as.reading)
 			inspector.NameLocal(r.Out, as.name)
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if isOfAPI(r) {
+				writeRefusal(w, lossOf(r, err))
+				return
+			}
 			http.Error(w, "The engine does not answer; load this page again when your program runs.\n\n"+err.Error(), http.StatusBadGateway)
 		},
 	}
@@ -143,6 +151,30 @@ func relayTo(carry http.RoundTripper, as shown) http.Handler {
 		_ = http.NewResponseController(w).EnableFullDuplex() // an answer may come before the engine has read the question
 		proxy.ServeHTTP(w, r)
 	})
+}
+
+// isOfAPI reports whether a request is of a program, which is answered in JSON.
+func isOfAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/") }
+
+// writeRefusal answers a program with an error of the API.
+func writeRefusal(w http.ResponseWriter, e *api.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(e.Status)
+	_ = json.NewEncoder(w).Encode(map[string]*api.Error{"error": e}) // nobody is left to be told
+}
+
+// lossOf says that no engine answers a request. Where one may have got it, and it acts, nobody knows what was done: a POST that
+// simulates, and a dry run, only look.
+func lossOf(r *http.Request, err error) *api.Error {
+	lost := pawl.ErrClosed
+	dry := r.URL.Query().Get("dryRun")
+	looks := r.Method == http.MethodGet || r.Method == http.MethodHead || dry == "1" || dry == "true" || r.Method == http.MethodPost && path.Base(r.URL.Path) == "simulate"
+	if !errors.Is(err, api.ErrNoEngine) && !looks {
+		lost = pawl.ErrUnknown
+	}
+	row := refusal.Of(lost)
+	return &api.Error{Status: row.Status, Code: row.Code, Message: "the engine does not answer; ask again when your program runs: " + err.Error()}
 }
 
 // serveUntilDone serves until ctx is done, and then ends what is under way. The contexts of
@@ -204,11 +236,11 @@ func (d *door) address() string { return fmt.Sprintf("http://%s/?key=%s", d.at, 
 // requests with the key are let in; then programs with the header and browsers with the cookie go through; everybody else sees the form.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !loopback.SentRequest(r) {
-		http.Error(w, "These pages are for this machine, without a proxy.", http.StatusForbidden)
+		forbidRequest(w, r, "These pages are for this machine, without a proxy.")
 		return
 	}
 	if err := d.origin.Check(r); err != nil {
-		http.Error(w, "A page of another site may not ask.", http.StatusForbidden)
+		forbidRequest(w, r, "A page of another site may not ask.")
 		return
 	}
 	given := r.URL.Query().Get("key")
@@ -223,8 +255,17 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case isBearer && isSecret(bearer, d.key), d.hasTicket(r):
 		d.behind.ServeHTTP(w, r)
 	default:
-		d.askForKey(w)
+		d.askForKey(w, r)
 	}
+}
+
+// forbidRequest answers a request that no key lets in.
+func forbidRequest(w http.ResponseWriter, r *http.Request, why string) {
+	if isOfAPI(r) {
+		writeRefusal(w, &api.Error{Status: http.StatusForbidden, Code: "forbidden", Message: why})
+		return
+	}
+	http.Error(w, why, http.StatusForbidden)
 }
 
 // letIn gives a browser the cookie and leads it to the address without the key. The redirect leaves the key out of the address bar and of the history
@@ -245,13 +286,17 @@ func (d *door) hasTicket(r *http.Request) bool {
 	return err == nil && isSecret(c.Value, d.ticket)
 }
 
-// askForKey answers a request without the key with a form for it.
-func (d *door) askForKey(w http.ResponseWriter) {
+// askForKey answers a request without the key: a browser with a form for it.
+func (d *door) askForKey(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
+	h.Set("WWW-Authenticate", `Bearer realm="pawl serve"`)
+	if isOfAPI(r) {
+		writeRefusal(w, &api.Error{Status: http.StatusUnauthorized, Code: "unauthorized", Message: `the key is missing or wrong: send "Authorization: Bearer KEY", with the key that pawl serve has printed`})
+		return
+	}
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("Cache-Control", "no-store")
-	h.Set("WWW-Authenticate", `Bearer realm="pawl serve"`)
 	w.WriteHeader(http.StatusUnauthorized)
 	_, _ = w.Write(doorPage) // nobody is left to be told
 }

@@ -106,6 +106,9 @@ func TestServeLive(t *testing.T) {
 	require.Contains(t, page, "The key, please")
 	status, _ = s.ask(b, "GET", "/run/r-1?key=wrong", "")
 	require.Equal(t, http.StatusUnauthorized, status)
+	status, page = s.ask(http.DefaultClient, "GET", "/v1/runs", "", "Authorization", "Bearer wrong")
+	require.Equal(t, http.StatusUnauthorized, status)
+	require.Equal(t, "unauthorized", codeIn(t, page))
 	status, page = s.ask(b, "GET", "/run/r-1?key="+s.key, "")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, page, "r-1")
@@ -134,16 +137,59 @@ func TestServeLive(t *testing.T) {
 		"a proxy":                           {"X-Forwarded-For", "192.0.2.1"},
 		"another page of this machine":      {"Origin", "http://127.0.0.1:1", "Sec-Fetch-Site", "same-site"},
 	} {
-		status, _ = s.ask(b, "POST", "/v1/runs/r-1/resume", `{"reason": "x"}`, header...)
+		status, page = s.ask(b, "POST", "/v1/runs/r-1/resume", `{"reason": "x"}`, header...)
 		require.Equal(t, http.StatusForbidden, status, name)
+		require.Equal(t, "forbidden", codeIn(t, page))
 	}
-
-	s.stop()
-	require.Equal(t, exitDone, <-s.ended)
 	o, err := e.Overview(t.Context(), "r-1")
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunPaused, o.Status)
+
 	require.NoError(t, e.Close(t.Context()))
+	status, page = s.ask(b, "GET", "/run/r-1", "")
+	require.Equal(t, http.StatusBadGateway, status)
+	require.Contains(t, page, "load this page again")
+	status, page = s.ask(http.DefaultClient, "POST", "/v1/runs/r-1/resume", `{"reason": "x"}`, bearer...)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, "closed", codeIn(t, page), page)
+	require.Contains(t, page, api.ErrNoEngine.Error())
+	s.stop()
+	require.Equal(t, exitDone, <-s.ended)
+}
+
+// codeIn returns the code of an error as docs/api.md has it.
+func codeIn(t *testing.T, body string) string {
+	t.Helper()
+	var answer struct{ Error api.Error }
+	require.NoError(t, json.Unmarshal([]byte(body), &answer), body)
+	require.NotEmpty(t, answer.Error.Message)
+	return answer.Error.Code
+}
+
+// A program whose request may have reached an engine before the connection broke is told that nobody knows what was done, unless it only looked.
+func TestServeWhenTheConnectionBreaks(t *testing.T) {
+	dir := listenAsEngine(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/static/icon.svg" {
+			return
+		}
+		panic(http.ErrAbortHandler)
+	})
+	s := serveDir(t, dir)
+	bearer := []string{"Authorization", "Bearer " + s.key}
+	status, body := s.ask(http.DefaultClient, "POST", "/v1/runs/r-1/resume", `{"reason": "x"}`, bearer...)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, "unknown_outcome", codeIn(t, body))
+	for _, ask := range []string{"GET /v1/runs", "POST /v1/runs/r-1/simulate", "POST /v1/batch?dryRun=1", "PUT /v1/runs/r-2?dryRun=true"} {
+		method, path, _ := strings.Cut(ask, " ")
+		status, body = s.ask(http.DefaultClient, method, path, "", bearer...)
+		require.Equal(t, http.StatusServiceUnavailable, status)
+		require.Equal(t, "closed", codeIn(t, body), ask)
+	}
+	status, body = s.ask(http.DefaultClient, "PUT", "/v1/runs/simulate", "{}", bearer...)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, "unknown_outcome", codeIn(t, body), "a run of that name")
+	s.stop()
+	require.Equal(t, exitDone, <-s.ended)
 }
 
 // With --read-only, and of files without --offline, nothing can be changed, by a page or the API.

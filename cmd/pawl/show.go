@@ -30,12 +30,13 @@ var showVerb = verb{
 
 // A showCommand shows a run.
 type showCommand struct {
-	Run string `arg:"" help:"The id of the run."`
+	Run string `arg:"" help:"The id of the run, or DIR:RUN or FILE:RUN."`
 	dirFlag
 }
 
 // runCommand shows the run as it is now.
 func (c *showCommand) runCommand(ctx context.Context, con *console) error {
+	c.splitName(con, &c.Run)
 	return c.withEngine(ctx, con, func(e *reached) error {
 		id := workflow.RunID(c.Run)
 		o, err := e.Overview(ctx, id)
@@ -52,13 +53,13 @@ func (c *showCommand) runCommand(ctx context.Context, con *console) error {
 		}
 		c.printRun(con, &o, &s)
 		if !e.fixed { // a file of runs has no blobs that can be read
-			printArtifacts(con, &s)
+			c.printArtifacts(con, &s)
 		}
 		if err := c.printWaits(ctx, con, e, &o); err != nil {
 			return err
 		}
 		if !o.Status.Final() || o.Failure != nil {
-			con.printWhole("hint: pawl why %s", c.Run)
+			con.printWhole("hint: pawl why %s%s", c.Run, c.dirText())
 		}
 		con.printSource(e.source)
 		return nil
@@ -107,13 +108,13 @@ func (c *showCommand) printRun(con *console, o *pawl.Overview, s *pawl.RunSummar
 }
 
 // printArtifacts writes the artifacts of a run, the first of many, with the command that reads each.
-func printArtifacts(con *console, s *pawl.RunSummary) {
+func (c *showCommand) printArtifacts(con *console, s *pawl.RunSummary) {
 	list := s.Outcome.Artifacts
 	for _, a := range list[:min(len(list), maxShown)] {
-		con.printWhole("  artifact %s  %s  pawl blob %s", a.Name, bytesText(a.Size), a.Hash)
+		con.printWhole("  artifact %s  %s  pawl blob %s%s", a.Name, bytesText(a.Size), a.Hash, c.dirText())
 	}
 	if more := len(list) - maxShown; more > 0 {
-		con.printWhole("  and %s: pawl wait %s --json", pluralText(more, "more artifact"), s.Run)
+		con.printWhole("  and %s: pawl wait %s%s --json", pluralText(more, "more artifact"), s.Run, c.dirText())
 	}
 }
 
@@ -130,8 +131,7 @@ func limitTexts(o *pawl.Overview) (texts []string) {
 	return texts
 }
 
-// maxShown is how many live tokens are shown one by one. If there are more, the nodes are shown at which
-// they are.
+// maxShown is how many live tokens are shown one by one. If there are more, the nodes are shown at which they are.
 const maxShown = 10
 
 // printWaits writes the tokens that live, or how many of them there are at each node.
@@ -145,7 +145,7 @@ func (c *showCommand) printWaits(ctx context.Context, con *console, e *reached, 
 			for _, place := range placeTexts(o.Nodes) {
 				con.printLine("  %s", place)
 			}
-			con.printWhole("  each of them: pawl threads %s", c.Run)
+			con.printWhole("  each of them: pawl threads %s%s", c.Run, c.dirText())
 			return nil
 		}
 		lines = append(lines, strings.Join(c.tokenCells(&t, con.Now()), "  "))
@@ -165,12 +165,13 @@ var dataVerb = verb{
 
 // A dataCommand writes values.
 type dataCommand struct {
-	Run string `arg:"" help:"The id of the run."`
+	Run string `arg:"" help:"The id of the run, or DIR:RUN or FILE:RUN."`
 	dirFlag
 }
 
 // runCommand writes the values as of the last record.
 func (c *dataCommand) runCommand(ctx context.Context, con *console) error {
+	c.splitName(con, &c.Run)
 	return c.withEngine(ctx, con, func(e *reached) error {
 		d, err := e.Data(ctx, workflow.RunID(c.Run))
 		if err != nil {
@@ -206,16 +207,16 @@ type diffCommand struct {
 // runCommand compares; the answer is no if the runs part or were given different values.
 func (c *diffCommand) runCommand(ctx context.Context, con *console) error {
 	var from sources
-	a, err := c.openRecording(ctx, con, c.A, &from)
+	a, _, closeA, err := c.openRecording(ctx, con, c.A, &from)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	b, err := c.openRecording(ctx, con, c.B, &from)
+	defer closeA()
+	b, _, closeB, err := c.openRecording(ctx, con, c.B, &from)
 	if err != nil {
 		return err
 	}
-	defer b.Close()
+	defer closeB()
 	found, err := replay.Diff(a, b)
 	if err != nil {
 		return err
@@ -242,6 +243,7 @@ type journalCommand struct {
 
 // runCommand lists the records, and ends without an error if the user interrupts it.
 func (c *journalCommand) runCommand(ctx context.Context, con *console) error {
+	c.splitName(con, &c.Run)
 	return c.withEngine(ctx, con, func(e *reached) error {
 		o, err := c.findPosition(e)
 		if err != nil {
@@ -277,7 +279,7 @@ var eventsVerb = verb{
 
 // A followFlag is embedded in the commands that list what a run leaves behind.
 type followFlag struct {
-	Run    string `arg:"" help:"The id of the run."`
+	Run    string `arg:"" help:"The id of the run, or DIR:RUN or FILE:RUN."`
 	Follow bool   `short:"f" help:"Go on with what comes, until the run has ended."`
 	After  int64  `placeholder:"N" help:"Only those after number N."`
 	dirFlag
@@ -296,6 +298,7 @@ func (c *eventsCommand) runCommand(ctx context.Context, con *console) error {
 			return fmt.Errorf("--type: %w", err)
 		}
 	}
+	c.splitName(con, &c.Run)
 	return c.withEngine(ctx, con, func(e *reached) error {
 		o, err := c.findPosition(e)
 		if err != nil {
@@ -355,8 +358,7 @@ const typeWidth = len(workflow.EventLimitsRaised)
 // dataIndent is how far in the particulars of an event begin that have no room behind it.
 const dataIndent = 6
 
-// printEvent writes an event as a line. Where the console has no room for its particulars, they have lines of their own
-// below.
+// printEvent writes an event as a line. Where the console has no room for its particulars, they have lines of their own below.
 func (c *eventsCommand) printEvent(con *console, v *history.Event) {
 	text := fmt.Sprintf("%5d %s %-*s %-12s", v.Seq, c.zoneOf(v.At).Format("15:04:05.000"), typeWidth, v.Type, v.Node)
 	if v.Token != 0 {
@@ -392,11 +394,10 @@ type whyCommand struct {
 	dirFlag
 }
 
-// runCommand explains the run after its last record. A recording is looked for first: a file, or
-// DIR:RUN. If the directory is locked its engine is asked; if nothing is there, the word is the id
-// of a run in --dir or, without such a run, of a schedule.
+// runCommand explains the run after its last record. A recording is looked for first: a file, or DIR:RUN. If the directory is
+// locked its engine is asked; if nothing is there, the word is the id of a run in --dir or, without such a run, of a schedule.
 func (c *whyCommand) runCommand(ctx context.Context, con *console) error {
-	x, err := c.explainRecording()
+	x, err := c.explainRecording(ctx, con)
 	dir, id, of := replay.SplitName(c.Run)
 	switch {
 	case of && errors.Is(err, pawl.ErrLocked):
@@ -455,7 +456,7 @@ func (c *whyCommand) writeExplanation(con *console, x *replay.Explanation, live 
 var waitingRun = strings.NewReplacer("the run is paused", "the run, which is paused", "the run is suspended: to ", "the run, which is suspended, to ", "the run is suspended: ", "the run, which is suspended, then for ")
 
 // explainRecording explains a run that is named as a recording.
-func (c *whyCommand) explainRecording() (*replay.Explanation, error) {
+func (c *whyCommand) explainRecording(ctx context.Context, con *console) (*replay.Explanation, error) {
 	if err := checkNamed(c.Run); err != nil {
 		return nil, err
 	}
@@ -463,16 +464,14 @@ func (c *whyCommand) explainRecording() (*replay.Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec, err := replay.Find(c.Run, replay.Options{Codec: keys})
+	rec, find, done, err := con.openWithBelow(ctx, c.Run, keys)
 	if err != nil {
 		return nil, err
 	}
-	defer rec.Close()
+	defer done()
 	x, err := replay.Why(rec)
-	if dir, _, of := replay.SplitName(c.Run); of && err == nil {
-		err = replay.ExplainBelow(&x, func(child workflow.RunID) (*replay.Recording, error) {
-			return replay.Find(dir+":"+string(child), replay.Options{Codec: keys})
-		})
+	if err == nil {
+		err = replay.ExplainBelow(&x, find)
 	}
 	return &x, err
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -171,4 +172,29 @@ func TestScenariosAreInterrupted(t *testing.T) {
 	require.Equal(t, exitInterrupted, exitStatus(t, cmd.Wait()), errs.String())
 	require.Less(t, played, scenarios)
 	require.Contains(t, errs.String(), "it ends with this scenario")
+}
+
+// The first signal ends a command that reads its input, or the pipe that a path names.
+func TestInputIsInterrupted(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "order.yaml")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	definition := filepath.Join(t.TempDir(), "a.yaml")
+	require.NoError(t, os.WriteFile(definition, []byte("name: a\nstart: a\nnodes: [{id: a}]"), 0o600))
+	blanks := strings.Repeat(" ", 256<<10) // more than a pipe holds: once it is written, somebody reads
+	for _, args := range [][]string{{"publish", "-"}, {"start", "a", "--input", "-"}, {"publish", pipe}, {"run", pipe}, {"run", definition, "--input", pipe}} {
+		cmd := exec.CommandContext(t.Context(), program(t), args...)
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		to := in
+		if args[len(args)-1] == pipe {
+			to, err = os.OpenFile(pipe, os.O_WRONLY, 0)
+			require.NoError(t, err)
+		}
+		_, err = io.WriteString(to, blanks)
+		require.NoError(t, err)
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		require.Equal(t, exitInterrupted, exitStatus(t, cmd.Wait()), args)
+		_ = to.Close() // it may be closed by Wait
+	}
 }

@@ -33,9 +33,8 @@ type sqlCommand struct {
 // errNoQuery says that nothing is asked.
 var errNoQuery = errors.New("there is no query: pawl sql --schema writes the tables")
 
-// runCommand answers the query from what can be read. The query is prepared before runs are read,
-// so a mistake in it is told at once. If only some runs can be read, the answer is written and the
-// error still makes the exit status.
+// runCommand answers the query from what can be read. The query is prepared before runs are read, so a mistake in it is told at
+// once. If only some runs can be read, the answer is written and the error still makes the exit status.
 func (c *sqlCommand) runCommand(ctx context.Context, con *console) error {
 	if c.Schema && c.JSON {
 		con.writeLine(true, map[string]string{"schema": replay.QuerySchema})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -64,10 +65,9 @@ func (s summary) String() string {
 // errFiles says that files, which are listed already, cannot be read.
 var errFiles = errors.New("some files cannot be read")
 
-// runCommand plays the scenarios of the files that can be read, and lists the other files. It ends
-// the process. pawltest needs a testing.T, which only package testing makes: so the scenarios are
-// played inside of one, and with its end the process ends, with the status that the function
-// returns.
+// runCommand plays the scenarios of the files that can be read, and lists the other files. It ends the process. pawltest needs a
+// testing.T, which only package testing makes: so the scenarios are played inside of one, and with its end the process ends, with
+// the status that the function returns.
 func (c *testCommand) runCommand(ctx context.Context, con *console) error {
 	options := pawltest.Options{Crash: c.Crash, Shuffle: c.Shuffle, Limit: c.Limit}
 	if c.Run != "" {
@@ -113,7 +113,16 @@ func (c *testCommand) runCommand(ctx context.Context, con *console) error {
 
 // playAll plays the scenarios until ctx ends. The one that is played then comes to its end, as a bubble of virtual time cannot be left.
 func (c *testCommand) playAll(ctx context.Context, t *testing.T, scenarios []*pawltest.Scenario, o pawltest.Options, con *console) summary {
-	defer context.AfterFunc(ctx, func() { fmt.Fprintln(con.Errs, "pawl: it ends with this scenario; another interrupt ends it at once") })()
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(told)
+		fmt.Fprintln(con.Errs, "pawl: it ends with this scenario; another interrupt ends it at once")
+	})
+	defer func() {
+		if !stop() {
+			<-told
+		}
+	}()
 	var sum summary
 	for _, s := range scenarios {
 		if ctx.Err() != nil {
@@ -320,9 +329,8 @@ func (r *fileReport) writeTo(con *console) {
 	}
 }
 
-// writeScenarios writes the scenarios of a report, named by the file, the code and the node. Each
-// is a scenario for pawl test that shows the fault, so it can be kept beside the definition once
-// the fault is mended.
+// writeScenarios writes the scenarios of a report, named by the file, the code and the node. Each is a scenario for pawl test
+// that shows the fault, so it can be kept beside the definition once the fault is mended. Files of several folders may have one name.
 func (c *checkCommand) writeScenarios(con *console, r *fileReport) error {
 	if c.Scenarios == "" || r.Report == nil {
 		return nil
@@ -335,13 +343,30 @@ func (c *checkCommand) writeScenarios(con *console, r *fileReport) error {
 		if f.Scenario == "" {
 			continue
 		}
-		path := filepath.Join(c.Scenarios, fmt.Sprintf("%s-%d-%s.yaml", base, i+1, f.Code))
-		if err := os.WriteFile(path, []byte(f.Scenario), 0o666); err != nil {
+		path, err := writeApart(filepath.Join(c.Scenarios, fmt.Sprintf("%s-%d-%s", base, i+1, f.Code)), f.Scenario)
+		if err != nil {
 			return err
 		}
 		fmt.Fprintln(con.Errs, "wrote", printableText(path))
 	}
 	return nil
+}
+
+// writeApart writes a text into path.yaml or, where another text is there, into path-2.yaml and so on, and returns which it is.
+func writeApart(path, text string) (string, error) {
+	for n := 1; ; n++ {
+		at := path + ".yaml"
+		if n > 1 {
+			at = fmt.Sprintf("%s-%d.yaml", path, n)
+		}
+		has, err := os.ReadFile(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return at, os.WriteFile(at, []byte(text), 0o666)
+		case err != nil || string(has) == text:
+			return at, err
+		}
+	}
 }
 
 var coverageVerb = verb{

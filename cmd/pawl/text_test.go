@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -192,13 +193,17 @@ func TestEventsOfSchedules(t *testing.T) {
 	require.Equal(t, []string{"0ms", "999ms", "1m30s"}, []string{lagText(0), lagText(999), lagText(90_000)})
 }
 
-// Where nobody knows whether an act on a schedule was done, the hint leads to the schedule, not to the journal of a run.
+// Where nobody knows whether an act on a schedule was done, a definition published or a run purged, the hint leads there, not to the journal of a run.
 func TestUnknownActOnASchedule(t *testing.T) {
 	var errs strings.Builder
 	con := &console{Errs: &errs}
-	require.Equal(t, exitUnknown, con.finish(markUnknown(fmt.Errorf("pause: %w", pawl.ErrUnknown))))
+	require.Equal(t, exitUnknown, con.finish(markUnknown(fmt.Errorf("pause: %w", pawl.ErrUnknown), errOfSchedule)))
 	require.Contains(t, errs.String(), "hint: it may have been done: pawl schedule show tells")
-	require.Equal(t, exitRefused, con.finish(markUnknown(pawl.ErrBusy)))
+	require.Equal(t, exitUnknown, con.finish(markUnknown(pawl.ErrUnknown, errOfPublish)))
+	require.Contains(t, errs.String(), "hint: it may be published: the same command again tells")
+	require.Equal(t, exitUnknown, con.finish((&purgeCommand{}).tellSum(&console{Out: io.Discard, Errs: io.Discard}, &reached{}, &purgeSum{unknown: 1}, "purge")))
+	require.Contains(t, errs.String(), "hint: it may be purged: pawl ls tells")
+	require.Equal(t, exitRefused, con.finish(markUnknown(pawl.ErrBusy, errOfSchedule)))
 }
 
 // A token in a few words says of a task that nobody performs yet that it is queued.

@@ -2,15 +2,19 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/below"
 	"github.com/pawl-run/pawl/internal/retrace"
 	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -43,12 +47,18 @@ type traceReport struct {
 // runCommand makes the trace of the run and of all runs below it.
 func (c *traceCommand) runCommand(ctx context.Context, con *console) error {
 	var from sources
-	rec, err := c.openRecording(ctx, con, c.Run, &from)
+	rec, find, done, err := c.openRecording(ctx, con, c.Run, &from)
 	if err != nil {
 		return err
 	}
-	defer rec.Close()
-	t, err := retrace.Of(rec, 0, func(child workflow.RunID) (*replay.Recording, error) { return c.openChild(ctx, con, child) })
+	defer done()
+	t, err := retrace.Of(rec, 0, func(child workflow.RunID) (*replay.Recording, error) {
+		rec, err := find(child)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, pawl.ErrRunNotFound) {
+			return nil, nil
+		}
+		return rec, err
+	})
 	if err != nil {
 		return err
 	}
@@ -62,7 +72,7 @@ func (c *traceCommand) runCommand(ctx context.Context, con *console) error {
 		return err
 	}
 	if c.Output != "" {
-		if err := os.WriteFile(c.Output, text.Bytes(), 0o644); err != nil {
+		if err := markFull(below.WriteOutput(c.Output, text.Bytes(), c.Run)); err != nil {
 			return err
 		}
 	}
@@ -75,21 +85,85 @@ func (c *traceCommand) runCommand(ctx context.Context, con *console) error {
 	return err
 }
 
-// openChild opens the recording of a child run, where that of its parent is; nil if it is not there.
-func (c *traceCommand) openChild(ctx context.Context, con *console, child workflow.RunID) (*replay.Recording, error) {
-	name := c.Run
-	if info, err := os.Stat(name); err != nil || info.IsDir() {
-		if name, err = c.pathOfRun(name); err != nil {
-			return nil, err
-		}
+// A findRun opens the recording of a run, for as long as it finds no other one. It fails with pawl.ErrRunNotFound.
+type findRun func(workflow.RunID) (*replay.Recording, error)
+
+// openWithBelow opens a recording as replay.Find does, and returns with it what finds those of the runs below, in the same
+// directory or export, which is opened once. Call done when all are read. Until then a directory may have to be given way to an
+// engine, which ends what is read with the cause of ctx.
+func (con *console) openWithBelow(ctx context.Context, name string, keys pawl.Codec) (rec *replay.Recording, find findRun, done func(), err error) {
+	dir, id, ok := replay.SplitName(name)
+	if ok && isEngineDirectory(dir) {
+		return con.openInDirectory(ctx, dir, id, keys)
 	}
-	dir, _, ok := replay.SplitName(name)
 	if !ok {
-		return nil, nil // the file of one run
+		dir = name
 	}
-	rec, err := c.openRecording(ctx, con, dir+":"+string(child), &sources{})
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, pawl.ErrRunNotFound) {
-		return nil, nil
+	if rec, err = replay.Find(name, replay.Options{Codec: keys}); err != nil {
+		return nil, nil, nil, err
 	}
-	return rec, err
+	var below map[workflow.RunID]*replay.Recording // in memory, as those of an export are; a file of one run has none
+	var broken error                               // of a run that may be another one
+	return rec, func(child workflow.RunID) (*replay.Recording, error) {
+		if below == nil {
+			below = map[workflow.RunID]*replay.Recording{}
+			for r, err := range replay.All(replay.Options{Codec: keys}, dir) {
+				if broken = cmp.Or(broken, err); err == nil && strings.HasPrefix(string(r.Run), string(rec.Run)+"/") {
+					below[r.Run] = r
+				}
+			}
+		}
+		if r := below[child]; r != nil {
+			return r, nil
+		}
+		return nil, cmp.Or(broken, pawl.ErrRunNotFound)
+	}, rec.Close, nil
+}
+
+// openInDirectory is openWithBelow for a run of an engine directory that no engine has open.
+func (con *console) openInDirectory(
+	ctx context.Context, dir string, id workflow.RunID, keys pawl.Codec,
+) (rec *replay.Recording, find findRun, done func(), err error) {
+	in, err := store.Inspect(dir, keys)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	rec, closeRun, err := openInspected(ctx, in, id)
+	if err != nil {
+		closeRun()
+		_ = in.Close() // it was only read
+		return nil, nil, nil, err
+	}
+	stop, closeChild := con.giveWay(ctx, dir), func() {}
+	find = func(child workflow.RunID) (found *replay.Recording, err error) {
+		closeChild()
+		found, closeChild, err = openInspected(ctx, in, child)
+		return found, err
+	}
+	return rec, find, func() { stop(); closeChild(); closeRun(); _ = in.Close() }, nil
+}
+
+// openInspected opens the recording of a run of an inspected directory. Call done in any case.
+func openInspected(ctx context.Context, in *store.Inspection, id workflow.RunID) (rec *replay.Recording, done func(), err error) {
+	run, err := in.Snapshot(id)
+	if err != nil {
+		return nil, func() {}, err
+	}
+	graph, err := in.Graph(run.Definition)
+	if err != nil {
+		return nil, run.Close, err
+	}
+	rec = replay.New(id, graph, func(yield func(decision.Record, error) bool) {
+		for e, err := range run.Journal() {
+			var r decision.Record
+			if err = cmp.Or(err, context.Cause(ctx)); err == nil {
+				r, err = run.DecodeEntry(&e)
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	})
+	rec.Source = in.Path()
+	return rec, run.Close, nil
 }

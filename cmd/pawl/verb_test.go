@@ -74,6 +74,7 @@ func TestTextsAreUTF8(t *testing.T) {
 	for _, args := range [][]string{
 		{"pause", "r-1", "-m", "\xff"}, {"pause", "r-1", "-m", "x", "--by", "\xff"}, {"start", "wait", "--label", "a=\xff"}, {"start", "wait", "--label", "\xff=a"}, {"start", "wait", "--tenant", "\xff"},
 		{"start", "wait", "--id", "\xff"}, {"signal", "r-1", "go", "-m", "x", "--payload", "\"\xff\""}, {"fork", "r-1", "\xff", "-m", "x"},
+		{"import", "r-1.pawl", "\xff", "-m", "x"}, {"signal", "r-1", "\xff", "-m", "x"},
 	} {
 		var errs strings.Builder
 		con := &console{In: strings.NewReader(""), Out: io.Discard, Errs: &errs, Now: time.Now}

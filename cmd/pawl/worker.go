@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/loopback"
 	"github.com/pawl-run/pawl/internal/remote"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/worker"
 )
 
@@ -34,7 +37,7 @@ var workerVerb = verb{
 // so two pools mean up to twice as many tasks at once.
 type workerCommand struct {
 	URL       []string      `arg:"" name:"url" help:"The addresses of the pools, as http://127.0.0.1:8080."`
-	ID        string        `name:"id" placeholder:"ID" help:"The id of the worker: no two of a pool have the same. That of the machine and the process, if this is not given."`
+	ID        string        `name:"id" placeholder:"ID" help:"The id of the worker: no two of a pool have the same. That of the machine and the process, with a random end, if this is not given."`
 	Types     []string      `placeholder:"TYPE" help:"The types of tasks that it takes; all that it can perform, if this is not given."`
 	Capacity  int           `default:"4" placeholder:"N" help:"How many tasks of a pool it performs at once; 4, if this is not given."`
 	Host      []string      `placeholder:"HOST" help:"A host that tasks of type http may ask, at a public address. Without one there is no such type."`
@@ -70,7 +73,7 @@ func (j joined) String() string {
 	return fmt.Sprintf("%s works for %s: %s, %d at once. Interrupt ends it.", j.Worker, j.Pool, strings.Join(j.Types, ", "), j.Capacity)
 }
 
-// runCommand works for all pools, until it is interrupted or one of them does not take it.
+// runCommand works for all pools, until it is interrupted or one refuses it. Tasks that it holds then go on, in working, for Grace.
 func (c *workerCommand) runCommand(ctx context.Context, con *console) error {
 	handlers, err := readyHandlers(c.Host, c.Program)
 	if err != nil {
@@ -90,11 +93,14 @@ func (c *workerCommand) runCommand(ctx context.Context, con *console) error {
 	var failed error
 	for _, client := range clients {
 		group.Go(func() {
-			err := c.workFor(taking, working, client, handlers, func(j joined) {
+			err := joinPool(taking, client)
+			if err == nil && taking.Err() == nil {
 				mu.Lock()
-				defer mu.Unlock()
-				con.writeLine(c.JSON, j)
-			})
+				con.writeLine(c.JSON, joined{client.URL, client.ID, client.Types, client.Capacity})
+				mu.Unlock()
+				client.Drain = taking.Done()
+				err = client.Run(working, handlers)
+			}
 			if err != nil {
 				drain() // the others finish what they hold
 				mu.Lock()
@@ -107,23 +113,21 @@ func (c *workerCommand) runCommand(ctx context.Context, con *console) error {
 	return failed
 }
 
-// workFor works for one pool: takes tasks until taking is done, and performs them in working. It registers first to tell a refusal, which no patience
-// changes (such as of a wrong token), from a pool that is not up yet, which is waited for: client.Run asks it again and again. It returns when the
-// tasks that it holds are done, or working is.
-func (c *workerCommand) workFor(taking, working context.Context, client *worker.Client, h pawl.Handlers, tell func(joined)) error {
-	_, err := client.Register(taking, client.Types...)
-	switch {
-	case taking.Err() != nil:
-		return nil
-	case isRefusal(err):
-		return err
-	case err != nil:
-		client.Logger.Warn("the pool does not answer, and is asked until it does", "pool", client.URL, "error", err)
-	default:
-		tell(joined{client.URL, client.ID, client.Types, client.Capacity})
+// joinPool registers with a pool, which client.Run does again. A pool that is not up yet is asked each second until it answers, or
+// ctx is done. A refusal, such as of a wrong token, is returned: no patience changes it.
+func joinPool(ctx context.Context, client *worker.Client) error {
+	for told := false; ; told = true {
+		_, err := client.Register(ctx, client.Types...)
+		if err == nil || isRefusal(err) {
+			return err
+		}
+		if !told && ctx.Err() == nil {
+			client.Logger.Warn("the pool does not answer, and is asked until it does", "pool", client.URL, "error", err)
+		}
+		if pauseFor(ctx, testhook.From(ctx).MaxNap(time.Second)) != nil {
+			return nil
+		}
 	}
-	client.Drain = taking.Done()
-	return client.Run(working, h)
 }
 
 // isRefusal reports whether a pool answers, and does not take the worker. 500 and above, and 429, pass with time, as does a connection that cannot be
@@ -138,14 +142,17 @@ func isRefusal(err error) bool {
 // that of fs.ErrPermission where the pool does not let the worker in.
 func explainPool(address string, err error) error {
 	err = fmt.Errorf("%s: %w", address, err)
-	if errors.Is(err, &worker.Error{Code: remote.CodeUnauthorized}) || errors.Is(err, &worker.Error{Code: remote.CodeForbidden}) || errors.Is(err, worker.ErrCertificate) {
+	unknown := errors.Is(err, &worker.Error{Code: remote.CodeUnauthorized})
+	if unknown {
+		err = fmt.Errorf("%w: --token-file names the file that has it", err)
+	}
+	if unknown || errors.Is(err, &worker.Error{Code: remote.CodeForbidden}) || errors.Is(err, worker.ErrCertificate) {
 		return &toldError{err.Error(), errors.Join(fs.ErrPermission, err)}
 	}
 	return err
 }
 
-// makeClients returns a client for each pool. All of the command line is checked before the first pool is asked. Types that are given must be among
-// the handlers, or the worker would take tasks that it cannot perform.
+// makeClients returns a client for each pool, once all of the command line is checked: types that are given must be among the handlers.
 func (c *workerCommand) makeClients(con *console, h pawl.Handlers) ([]*worker.Client, error) {
 	switch {
 	case c.Capacity < 1:
@@ -154,10 +161,8 @@ func (c *workerCommand) makeClients(con *console, h pawl.Handlers) ([]*worker.Cl
 		return nil, fmt.Errorf("--grace: %v is less than 0", c.Grace)
 	}
 	types := slices.Clone(c.Types)
-	for name := range h {
-		if c.Types == nil {
-			types = append(types, name)
-		}
+	if types == nil {
+		types = slices.Collect(maps.Keys(h))
 	}
 	slices.Sort(types)
 	for _, name := range types {
@@ -178,7 +183,7 @@ func (c *workerCommand) makeClients(con *console, h pawl.Handlers) ([]*worker.Cl
 		if err != nil {
 			return nil, fmt.Errorf("--id: give one, the machine has no name: %w", err)
 		}
-		c.ID = fmt.Sprintf("%s-%d", name, os.Getpid())
+		c.ID = fmt.Sprintf("%s-%d-%s", name, os.Getpid(), rand.Text()[:8]) // containers of one host may share name and number
 	}
 	logger := slog.New(slog.NewTextHandler(con.Errs, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var out []*worker.Client

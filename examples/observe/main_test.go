@@ -273,7 +273,8 @@ func TestCountersAddUpToTheJournals(t *testing.T) {
 		return c["pawl.task.duration completed quote"] == 3*orderCount && c["pawl.run.ended failed"] == failed && c["pawl.task.duration failed ship"] == failed
 	}
 	before := settled(t, received, func(c counts) bool {
-		return atTheGate(c) && received.spansNamed("start order") == orderCount && received.spansNamed("task quote") == 4*orderCount
+		return atTheGate(c) && received.spansNamed("start order") == orderCount && received.spansNamed("task quote") == 4*orderCount &&
+			received.spansNamed("join") == orderCount && received.spansNamed("task ship") == failed && received.spansNamed("run order") == failed
 	})
 	require.Equal(t, before, countsOfScrape(first.scrape(t)))
 	requireEachMetric(t, first.scrape(t))
@@ -426,7 +427,7 @@ func awaitPrometheus(t *testing.T, base string) {
 	}
 	look := time.NewTicker(200 * time.Millisecond)
 	defer look.Stop()
-	late := time.After(time.Minute)
+	late := time.After(5 * time.Minute)
 	for {
 		var rules struct {
 			Data struct {

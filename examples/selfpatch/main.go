@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl"
@@ -61,28 +62,39 @@ func (a *agent) chooseMove(ctx context.Context, in thought) (move, error) {
 
 // hire patches a run: ask may choose one sub-agent more, and a page is proofread after it was
 // written. A task may be performed again after a crash, so it looks first whether that is
-// done. If somebody else patches in between, ErrConflict fails the attempt, and the next one
-// looks again.
+// done: for the sub-agent and not at the revision, since others may patch the run as well. If
+// somebody does in between, Patch calls the function again.
 func (a *agent) hire(ctx context.Context, run workflow.RunID, name string) error {
 	select {
 	case <-a.opened:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	_, revision, err := a.engine.Definition(ctx, run)
-	if err != nil || revision > 1 {
-		return err
-	}
 	ctx = pawl.Because(pawl.As(ctx, "agent"), "the notes contradict each other")
-	_, err = a.engine.Patch(ctx, run, pawl.Patch{Base: revision, Ops: []any{
-		map[string]any{"op": "add", "path": "/nodes/ask/subworkflow/names/-", "value": name},
-		map[string]any{"op": "add", "path": "/nodes/proofread", "value": map[string]any{
-			"task": "proofread", "timeout": "1m",
-			"input": map[string]any{"page": "result"}, "output": map[string]any{"output.page": "result"},
-		}},
-		map[string]any{"op": "add", "path": "/transitions/last", "value": map[string]any{"from": "write", "to": "proofread"}},
+	_, err := a.engine.Patch(ctx, run, pawl.Patch{Of: func(def *workflow.Definition) []any {
+		if slices.Contains(listAgents(def), name) {
+			return nil
+		}
+		return []any{
+			map[string]any{"op": "add", "path": "/nodes/ask/subworkflow/names/-", "value": name},
+			map[string]any{"op": "add", "path": "/nodes/proofread", "value": map[string]any{
+				"task": "proofread", "timeout": "1m",
+				"input": map[string]any{"page": "result"}, "output": map[string]any{"output.page": "result"},
+			}},
+			map[string]any{"op": "add", "path": "/transitions/last", "value": map[string]any{"from": "write", "to": "proofread"}},
+		}
 	}})
 	return err
+}
+
+// listAgents returns the sub-agents among which a definition chooses.
+func listAgents(def *workflow.Definition) []string {
+	for i := range def.Nodes {
+		if s := def.Nodes[i].Subworkflow; s != nil {
+			return s.Names
+		}
+	}
+	return nil
 }
 
 func run(ctx context.Context, args []string, stdout, _ io.Writer) (err error) {
@@ -145,14 +157,11 @@ func show(ctx context.Context, engine *pawl.Engine, outcome workflow.Outcome, w 
 		if err != nil {
 			return err
 		}
-		var steps, agents []string
+		var steps []string
 		for i := range def.Nodes {
 			steps = append(steps, string(def.Nodes[i].ID))
-			if s := def.Nodes[i].Subworkflow; s != nil {
-				agents = s.Names
-			}
 		}
-		fmt.Fprintf(w, "revision %d: %s; may ask %s\n", revision, strings.Join(steps, ", "), strings.Join(agents, ", "))
+		fmt.Fprintf(w, "revision %d: %s; may ask %s\n", revision, strings.Join(steps, ", "), strings.Join(listAgents(def), ", "))
 	}
 	for e, err := range engine.Events(ctx, outcome.Run, pawl.EventsOptions{}) {
 		if err != nil {

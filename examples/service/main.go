@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return errors.Join(err, closeEngine(engine))
 	}
-	fmt.Fprintf(stdout, "orders at http://%s/orders\n", listener.Addr())
+	fmt.Fprintf(stdout, "orders at http://%[1]s/orders, pages at http://%[1]s/ops/\n", listener.Addr())
 	return errors.Join(serve(ctx, engine, listener), closeEngine(engine))
 }
 
@@ -80,22 +80,31 @@ func openEngine(ctx context.Context, dir string) (*pawl.Engine, error) {
 	return engine, nil
 }
 
-// closeEngine closes the engine within 20 seconds. Runs that have not ended by then go on at the next Open.
+// closeEngine closes the engine within 10 seconds. Runs that have not ended by then go on at the next Open.
 func closeEngine(engine *pawl.Engine) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return engine.Close(ctx)
 }
 
-// serve answers requests until ctx is done or the engine has failed, then lets the requests end that have begun.
+// serve answers requests until ctx is done or the engine or the listener has failed, then lets the requests end that have begun.
 func serve(ctx context.Context, engine *pawl.Engine, listener net.Listener) error {
 	mux := http.NewServeMux()
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	streams, endStreams := context.WithCancel(context.Background())
+	server.RegisterOnShutdown(endStreams)
+	pages := http.StripPrefix("/ops", inspector.Handler(engine, inspector.Options{})) // for this machine only, without Identify
+	mux.Handle("/ops/", endingWith(streams, pages))
 	mux.HandleFunc("PUT /orders/{id}", func(w http.ResponseWriter, r *http.Request) { startOrder(engine, w, r) })
 	mux.HandleFunc("GET /orders/{id}", func(w http.ResponseWriter, r *http.Request) { showOrder(engine, w, r) })
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }() // until Shutdown
-	failed := engine.AwaitFailure(ctx)               // blocks until ctx is done, or the engine cannot go on
+	ctx, endWait := context.WithCancel(ctx)
+	defer endWait()
+	go func() {
+		served <- server.Serve(listener) // until Shutdown, or until it cannot go on
+		endWait()
+	}()
+	failed := engine.AwaitFailure(ctx) // blocks until ctx is done, or the engine cannot go on
 	if ctx.Err() != nil {
 		failed = nil
 	}
@@ -108,16 +117,27 @@ func serve(ctx context.Context, engine *pawl.Engine, listener net.Listener) erro
 	return errors.Join(failed, err)
 }
 
+// endingWith cancels the contexts of a handler's requests when ctx is done. The inspector and the API then end their streams, for which
+// Shutdown would wait, and finish the changes that they have begun. A Server.BaseContext that ends would cut off starts of orders too.
+func endingWith(ctx context.Context, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mine, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		handler.ServeHTTP(w, r.WithContext(mine))
+	})
+}
+
 // startOrder starts the run that the path names. A client that got no answer sends the request again: the same order under
 // the same id is one run, and another order under that id is 409.
 func startOrder(engine *pawl.Engine, w http.ResponseWriter, r *http.Request) {
-	var input any
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&input); err != nil {
+	input, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	run := workflow.Run{ID: workflow.RunID(r.PathValue("id")), Workflow: "order"}
-	if err := engine.Start(r.Context(), run, input); err != nil {
+	if err := engine.Start(r.Context(), run, json.RawMessage(input)); err != nil {
 		http.Error(w, err.Error(), pawl.HTTPStatus(err))
 		return
 	}

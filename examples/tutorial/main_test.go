@@ -47,8 +47,9 @@ func TestParcels(t *testing.T) {
 	require.Error(t, first.Wait())
 	require.Equal(t, []string{"weighing tea", "weighing cups", "weighing kettle"}, lines)
 
-	const rest = "weighing kettle\nweighing spoons\ncompleted order-1: 4 items, 1900 g\n"
-	require.Contains(t, []string{rest, "weighing cups\n" + rest}, output(t, dir))
+	// The next one may weigh again what was being weighed, and all that was not committed.
+	const last, kettle = "weighing spoons\ncompleted order-1: 4 items, 1900 g\n", "weighing kettle\n"
+	require.Contains(t, []string{last, kettle + last, "weighing cups\n" + kettle + last}, output(t, dir))
 	require.Equal(t, "completed order-1: 4 items, 1900 g\n", output(t, dir))
 }
 

@@ -81,6 +81,7 @@ func lower[T ~int | ~int64 | ~uint64](v, most T) T {
 	return most
 }
 
+// lowerAll lowers all limits but Meta, which bounds what handlers report, such as costs.
 func lowerAll(l, most workflow.Limits) workflow.Limits {
 	return workflow.Limits{
 		Foreach: lower(l.Foreach, most.Foreach), LiveTokens: lower(l.LiveTokens, most.LiveTokens),
@@ -89,5 +90,6 @@ func lowerAll(l, most workflow.Limits) workflow.Limits {
 		JSONDepth: lower(l.JSONDepth, most.JSONDepth), SubworkflowDepth: lower(l.SubworkflowDepth, most.SubworkflowDepth),
 		Descendants: lower(l.Descendants, most.Descendants), Snoozes: lower(l.Snoozes, most.Snoozes),
 		RunBytes: lower(l.RunBytes, most.RunBytes), SignalBytes: lower(l.SignalBytes, most.SignalBytes),
+		Meta: l.Meta,
 	}
 }

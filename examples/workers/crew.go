@@ -23,8 +23,15 @@ const (
 )
 
 // work is a worker process. There is no line about leases, heartbeats or
-// reconnecting: Run does that.
+// reconnecting: Run does that. It ends with the coordinator, which holds the
+// other end of its standard input.
 func work(ctx context.Context, url string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
 	c := worker.Client{URL: url, Token: os.Getenv(poolToken), ID: os.Getenv(workerID), Capacity: capacity}
 	return c.Run(ctx, pawl.Handlers{"square": pawl.Typed(square)})
 }
@@ -76,7 +83,7 @@ func (c *crew) until(ctx context.Context, pool *worker.Pool, wait func() (workfl
 			c.kill(victim)
 			c.kills++
 			if err := c.hire(victim); err != nil {
-				return outcome, err
+				return workflow.Outcome{}, err
 			}
 		case <-showing.C:
 			c.show(pool.Status())
@@ -85,7 +92,7 @@ func (c *crew) until(ctx context.Context, pool *worker.Pool, wait func() (workfl
 			fmt.Fprintln(c.stderr)
 			return outcome, failed
 		case <-ctx.Done():
-			return outcome, context.Cause(ctx)
+			return workflow.Outcome{}, context.Cause(ctx)
 		}
 	}
 }
@@ -106,6 +113,9 @@ func (c *crew) hire(i int) error {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), poolURL+"="+c.url, poolToken+"="+c.token, workerID+"="+id)
 	cmd.Stderr = c.stderr
+	if _, err := cmd.StdinPipe(); err != nil { // which is closed by Wait, or with this process
+		return err
+	}
 	c.running[i] = cmd
 	return cmd.Start()
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -19,6 +21,19 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Exit(m.Run())
+}
+
+// A worker ends with the coordinator, and does not look for it for ever.
+func TestWorkerEndsWithItsCoordinator(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), poolURL+"=http://127.0.0.1:1", poolToken+"=x", workerID+"=w"), t.Output()
+	held, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	require.NoError(t, held.Close())
+	require.NoError(t, cmd.Wait())
 }
 
 func TestWorkers(t *testing.T) {

@@ -46,7 +46,8 @@ func openBrowser(t *testing.T) context.Context {
 	} else if err != nil {
 		t.Skip(err)
 	}
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)...)
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
+		chromedp.WSURLReadTimeout(patience))...)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -136,10 +137,13 @@ func (p *tab) heard() []string {
 	return out
 }
 
-// do performs actions, within a time that no page takes on the busiest machine.
+// patience is a time that no page and no browser takes on the busiest machine.
+const patience = 5 * time.Minute
+
+// do performs actions.
 func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	require.NoError(p.t, chromedp.Do(ctx, steps...))
 }
@@ -153,7 +157,7 @@ func (p *tab) open(url string) {
 // evaluate returns the value of an expression, or what its promise becomes.
 func evaluate[T any](p *tab, expression string) T {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	out, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	require.NoError(p.t, err, expression)
@@ -176,7 +180,7 @@ func (p *tab) shoot(name string) {
 	if *shots == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	require.NoError(p.t, err)

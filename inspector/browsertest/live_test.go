@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,7 +148,7 @@ func receive[T any](t *testing.T, from <-chan T) T {
 	select {
 	case x := <-from:
 		return x
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		require.Fail(t, "nothing comes")
 		panic("it has failed")
 	}
@@ -218,12 +220,93 @@ func TestListsAge(t *testing.T) {
 	require.Regexp(t, `^as of \d\d:\d\d:\d\d UTC$`, evaluate[string](p, asOf+".textContent"))
 }
 
+// TestTitles: the title names the run with every frame, whatever its id has, and the engine.
+func TestTitles(t *testing.T) {
+	o := forAnn()
+	o.Name = "shop · test"
+	s := openShop(t, o)
+	p := openTab(t, openBrowser(t), view{width: 1400})
+	for _, id := range []workflow.RunID{"a·b", "c$&d"} {
+		s.startImport(t, id, 12)
+		p.open(s.url + "run/" + string(id))
+		for _, key := range s.openTasks(t, id)[:2] {
+			require.NoError(t, s.engine.Complete(t.Context(), key, nil))
+			o, err := s.engine.Overview(t.Context(), id)
+			require.NoError(t, err)
+			p.await(fmt.Sprintf(`document.getElementById("as-of").textContent.endsWith(" %d")`, o.Seq))
+			require.Equal(t, string(id)+" · shop · test · pawl", evaluate[string](p, "document.title"))
+		}
+	}
+}
+
+// TestManyPagesAtOnce: more pages than a browser has connections to a host are seen at once. Each of them goes on, and so does a click; when
+// the others are gone, the first of them has a stream again.
+func TestManyPagesAtOnce(t *testing.T) {
+	s := openShop(t, forAnn())
+	var streams atomic.Bool
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/ops/live/runs" && r.URL.RawQuery == "first" {
+			w = &frameCounter{ResponseWriter: w, second: &streams}
+		}
+		s.handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	first := openTab(t, openBrowser(t), view{width: 1400})
+	first.open(front.URL + "/ops/runs?first")
+	var others []*tab
+	for range 6 {
+		p := openTab(t, first.ctx, view{width: 1400})
+		p.open(front.URL + "/ops/runs")
+		others = append(others, p)
+	}
+	s.startWaiting(t, "late")
+	for _, p := range append(others, first) {
+		require.Equal(t, "visible", evaluate[string](p, "document.visibilityState"))
+		p.awaitTarget("0 late", true)
+	}
+	require.Equal(t, 200, evaluate[int](first, `fetch("engine").then(answer => answer.status)`))
+	others[0].clickThrough("a[href='run/late']")
+
+	for _, p := range others {
+		p.open("about:blank")
+	}
+	streams.Store(false)
+	for i := 0; !streams.Load(); i++ { // while it only looks, each of its streams has one frame
+		id := fmt.Sprint("later-", i)
+		s.startWaiting(t, workflow.RunID(id))
+		first.awaitTarget("0 "+id, true)
+	}
+	for _, p := range append(others, first) {
+		require.Empty(t, p.heard())
+	}
+}
+
+// A frameCounter notes when a stream has had a second frame.
+type frameCounter struct {
+	http.ResponseWriter
+
+	frames int
+	second *atomic.Bool
+}
+
+func (w *frameCounter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *frameCounter) Write(text []byte) (int, error) {
+	if bytes.HasPrefix(text, []byte("event: frame")) {
+		w.frames++
+	}
+	if w.frames > 1 {
+		w.second.Store(true)
+	}
+	return w.ResponseWriter.Write(text)
+}
+
 // readFrame returns the frame of the page of a run as it is now, as its stream has it.
 func (s *shop) readFrame(t *testing.T, id workflow.RunID) (frame string) {
 	t.Helper()
 	o, err := s.engine.Overview(t.Context(), id)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"live/run/"+string(id), nil)
 	require.NoError(t, err)

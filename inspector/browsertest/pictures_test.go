@@ -17,7 +17,6 @@ import (
 	"regexp"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -67,7 +66,7 @@ func (p *tab) awaitLong(expression string) {
 // keepPicture writes what the window shows as a PNG of at most 256 colours, which is a third as large.
 func (p *tab) keepPicture(name string, width, height int64) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	p.do(chromedp.EmulateViewport(width, height))
 	p.await(fmt.Sprintf("innerHeight === %d && document.fonts.status === 'loaded'", height))

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -88,7 +87,7 @@ func openShop(t *testing.T, o inspector.Options) *shop {
 	s.engine, err = pawl.Open(ctx, t.TempDir(), pawl.Options{Executor: handlers})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		require.NoError(t, s.engine.Close(ctx))
 	})

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -122,7 +125,7 @@ func TestStoryWithoutScripts(t *testing.T) {
 func (s *shop) requireStory(t *testing.T) {
 	t.Helper()
 	for id, reason := range map[workflow.RunID]string{"parked": "the carrier is back", "approval": "a good customer"} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		_, err := s.engine.Wait(ctx, id)
 		require.NoError(t, err)
@@ -138,12 +141,62 @@ func (s *shop) requireStory(t *testing.T) {
 	}
 }
 
+// TestADoubleClickActsOnce: a second click while the answer to the first is under way does not act a second time, also in a browser
+// that executes no scripts, and leads where the first one would have led.
+func TestADoubleClickActsOnce(t *testing.T) {
+	s := openShop(t, forAnn())
+	d, err := workflow.ParseYAML([]byte("name: waits\nstart: a\nnodes: [{id: a, wait: {event: go}}, {id: b, wait: {event: go}}, {id: c, wait: {event: go}}]\ntransitions: [{from: a, to: b}, {from: b, to: c}]"))
+	require.NoError(t, err)
+	require.NoError(t, s.engine.Start(t.Context(), workflow.Run{ID: "waits", Definition: d}, nil))
+	_, err = s.engine.Publish(t.Context(), d)
+	require.NoError(t, err)
+	nightly := schedule.Schedule{ID: "nightly", Workflow: schedule.Workflow{Name: "waits"}, Every: 24 * time.Hour, Overlap: schedule.OverlapAllow}
+	_, err = s.engine.Schedules().Apply(t.Context(), []schedule.Schedule{nightly}, pawl.ApplyOptions{})
+	require.NoError(t, err)
+	browser := openBrowser(t)
+	doubleClick := func(address string, v view) {
+		var posts atomic.Int32
+		first, second := make(chan bool, 1), make(chan bool)
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				switch posts.Add(1) {
+				case 1:
+					first <- true
+					<-second
+				case 2:
+					close(second)
+				}
+			}
+			s.handler.ServeHTTP(w, r)
+		}))
+		t.Cleanup(front.Close)
+		p := openTab(t, browser, v)
+		p.open(front.URL + "/ops/" + address)
+		p.fill(`input[name=reason]`, "paid")
+		click := p.clickAction(`.ask .primary`)
+		p.do(click)
+		receive(t, first)
+		p.do(click, chromedp.WaitReady(`main .told`))
+		require.Contains(t, evaluate[string](p, `document.querySelector("main .told").innerText`), "It is done: ")
+	}
+	doubleClick("act?do=signal&target=0+waits&name=go", view{width: 1400})
+	doubleClick("schedule-act?do=trigger&id=nightly", view{width: 1400, static: true})
+	begun := 0
+	for r, err := range s.engine.Runs(t.Context(), pawl.RunFilter{Workflow: "waits"}) {
+		require.NoError(t, err)
+		begun++
+		if r.Run == "waits" {
+			require.EqualValues(t, 2, r.Seq, "a start and one signal")
+		}
+	}
+	require.Equal(t, 2, begun, "one of the schedule")
+}
+
 // TestFocus walks through pages with Tab: everything that can be used is reached in the order
 // in which it stands, can be seen and is marked while it has the focus, and nothing keeps it.
 func TestFocus(t *testing.T) {
 	s := openShop(t, forAnn())
-	s.start(t, "import", "import", map[string]any{"files": slices.Repeat([]any{"a.csv"}, 12)})
-	s.await(t, "import", workflow.EventTaskCompleted, 6)
+	s.startImport(t, "import", 12)
 	p := openTab(t, openBrowser(t), view{width: 1400})
 	for _, page := range []string{"", "runs", "inbox", "definitions?workflow=order", "run/parked", "run/parked?at=2", "run/import?view=group&group=1", "act?do=retry&target=2+parked", "act?do=signal&target=0+parked"} {
 		p.open(s.url + page)
@@ -250,7 +303,7 @@ func (p *tab) follow(keys string) {
 
 func (p *tab) followAction(a chromedp.Action[chromedp.Void], what string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	response, err := chromedp.RunResponse(ctx, a)
 	require.NoError(p.t, err, "nothing is loaded after %s", what)

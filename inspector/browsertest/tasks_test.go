@@ -31,7 +31,7 @@ func openNight(t *testing.T) *shop {
 	}}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		require.NoError(t, s.engine.Close(ctx))
 	})

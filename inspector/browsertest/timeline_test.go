@@ -21,7 +21,7 @@ const trackWidth = `Math.round(document.querySelector(".lane svg").getBoundingCl
 func TestATimelineIsZoomed(t *testing.T) {
 	s := openShop(t, forAnn())
 	p := openTab(t, openBrowser(t), view{width: 1400})
-	p.open(s.url + "run/parked?view=timeline")
+	p.open(s.url + "run/done?view=timeline")
 	ticks := func() []string {
 		return evaluate[[]string](p, `[...document.querySelectorAll(".ticks span")].map(e => e.textContent)`)
 	}
@@ -79,6 +79,32 @@ func TestATimelineIsZoomed(t *testing.T) {
 	plain.open(s.url + "run/parked?view=timeline")
 	_, html := get(t, s.url+"run/parked?view=timeline")
 	require.True(t, strings.Contains(html, `id="zoom" hidden`))
+}
+
+// The part of a timeline that was zoomed into stays in view while the run goes on and the whole becomes longer.
+func TestAZoomedTimelineStays(t *testing.T) {
+	s := openShop(t, forAnn())
+	s.startImport(t, "import", 12)
+	p := openTab(t, openBrowser(t), view{width: 1400})
+	p.open(s.url + "run/import?view=timeline")
+	const span, ticks = `Number(document.getElementById("lanes").dataset.span)`, `[...document.querySelectorAll(".ticks span")].map(e => parseFloat(e.textContent) * (e.textContent.endsWith(" ms") ? 1 : 1000))`
+	p.press("+")
+	p.press("+")
+	p.press(kb.ArrowLeft)
+	shown, before := evaluate[[]float64](p, ticks), evaluate[float64](p, span)
+	for _, key := range s.openTasks(t, "import")[:2] {
+		later := evaluate[float64](p, `performance.now()`) + 1000
+		p.await(fmt.Sprintf(`performance.now() >= %f`, later))
+		require.NoError(t, s.engine.Complete(t.Context(), key, nil))
+		p.await(fmt.Sprintf(`%s > %f`, span, before+900))
+		before = evaluate[float64](p, span)
+		require.InDeltaSlice(t, shown, evaluate[[]float64](p, ticks), 1.5, "they are rounded to milliseconds")
+	}
+	require.Greater(t, evaluate[int](p, trackWidth), 4)
+	p.shoot("zoomed")
+	p.press("0")
+	require.NotEqual(t, shown, evaluate[[]float64](p, ticks))
+	require.Empty(t, p.heard())
 }
 
 // The field of a condition offers what may stand next: fields, then what compares them, then values, then what joins conditions.

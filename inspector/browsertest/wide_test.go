@@ -41,10 +41,10 @@ func (p *tab) isSmall(t *testing.T, s *shop) {
 
 // isQuick: the page is painted within a second, and none of its tasks holds the browser for
 // 50 ms; the best of up to five visits, since others may use the machine. Below the level
-// release, where they surely do, it may take five times as long.
+// release, where they surely do, it may take twenty times as long.
 func (p *tab) isQuick(t *testing.T, s *shop) {
 	harness.MeasuresTime(t)
-	patience := harness.Figure[time.Duration](5, 5, 1)
+	factor := harness.Figure[time.Duration](20, 20, 1)
 	for _, page := range []string{"run/wide", "run/wide?view=group&group=1"} {
 		paint, task := time.Hour, time.Hour
 		for i := 0; i < 5 && (paint > time.Second || task > 50*time.Millisecond); i++ {
@@ -60,19 +60,19 @@ func (p *tab) isQuick(t *testing.T, s *shop) {
 			})()`)))
 		}
 		t.Logf("%s: painted after %v, longest task %v", page, paint, task)
-		require.Less(t, paint, patience*time.Second, page)
-		require.Less(t, task, patience*50*time.Millisecond, page)
+		require.Less(t, paint, factor*time.Second, page)
+		require.Less(t, task, factor*50*time.Millisecond, page)
 	}
 }
 
 // TestAMovingFanOut: while branches of a fan-out of 10,000 arrive the page gets frame after frame, none of its tasks holds the
 // browser for 50 ms, and at rest it shows the last record. The best of up to three times counts. Below the level release, where others use
-// the machine, a task may take four times as long.
+// the machine, a task may take twenty times as long.
 func TestAMovingFanOut(t *testing.T) {
 	harness.MeasuresTime(t)
 	s := openShop(t, forAnn())
 	p := openTab(t, openBrowser(t), view{width: 1400})
-	bar := harness.Figure[time.Duration](4, 4, 1) * 50 * time.Millisecond
+	bar := harness.Figure[time.Duration](20, 20, 1) * 50 * time.Millisecond
 	for i, view := range []string{"", "?view=group&group=1"} {
 		id := workflow.RunID(fmt.Sprint("moving-", i))
 		s.startImport(t, id, 10_000)

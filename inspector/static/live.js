@@ -4,6 +4,7 @@
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const band = /** @type {HTMLElement} */ (document.getElementById("band"));
+const name = document.querySelector(".top .name")?.textContent || "";
 let address = document.body.dataset.live;
 
 /** @type {EventSource | null} */
@@ -12,48 +13,139 @@ let heard = Date.now();
 /** @type {string | null} */
 let waiting = null;
 
-/** What people have opened, chosen or written stays as they left it. */
-const keep = {
-  morphStyle: "innerHTML",
-  ignoreActiveValue: true,
-  restoreFocus: true,
-  callbacks: {
-    /** @param {string} name @param {Element} node */
-    beforeAttributeUpdated: (name, node) => !(name === "open" || (name === "checked" && node.matches("input")) || name === "data-at"),
-  },
-};
+/** @type {Map<string, string>} */
+const notices = new Map();
+
+/** Says in the band that something is not as it should be, or with "" that it is again. @param {string} about @param {string} text */
+export function notify(about, text) {
+  notices.set(about, text);
+  band.textContent = [...notices.values()].filter(Boolean).join(" ");
+  band.hidden = band.textContent === "";
+}
+
+/** The parts of a page that move, come and go: rows, cards, and the fields of values. */
+const moving = "tbody tr, .cards > li, .groups > li, .workflows > li, .reason, .lane, .parts > li";
+
+/** Gives each part that moves an id made from where it leads or what it is called, below that of the part around it. @param {Element} root */
+function nameParts(root) {
+  /** @type {Map<string, number>} */
+  const taken = new Map();
+  for (const part of root.querySelectorAll(moving)) {
+    const called = part.matches(".parts > li") ? part.querySelector(".key")?.textContent : part.querySelector("a[href]")?.getAttribute("href");
+    if (!called) continue;
+    const around = part.parentElement?.closest("[id], [aria-labelledby]");
+    const id = "part:" + (around?.id || around?.getAttribute("aria-labelledby")) + "/" + called, before = taken.get(id) || 0;
+    taken.set(id, before + 1);
+    part.id = before ? id + " " + before : id;
+  }
+}
+
+/** @param {HTMLFormElement} form @returns {string} */
+const written = (form) => JSON.stringify([...new FormData(form)]);
+
+/** @param {Element} details @returns {string | null | undefined} */
+const keyOf = (details) => details.querySelector("summary > .key")?.textContent;
+
+/** Lets an element become what the server has made. What was chosen or opened is not carried over to something else. @param {any} was @param {any} made @returns {boolean} whether it does */
+function become(was, made) {
+  if (was instanceof HTMLFormElement && was.matches(".filters, .around")) return !was.contains(document.activeElement) && written(was) === written(made);
+  if (was instanceof HTMLInputElement && was.value !== made.value) was.checked = made.checked;
+  if (was instanceof HTMLDetailsElement && keyOf(was) !== keyOf(made)) was.open = made.open;
+  return true;
+}
+
+/** Morphs the main part of the page into another one. What people have opened, chosen or written stays as they left it. @param {string} html */
+export function morph(html) {
+  const made = document.createElement("main");
+  made.id = main.id;
+  made.innerHTML = html;
+  nameParts(main);
+  nameParts(made);
+  // @ts-ignore: the vendored script sets it
+  window.Idiomorph.morph(main, made.childNodes, {
+    morphStyle: "innerHTML",
+    ignoreActiveValue: document.activeElement?.matches("input, select, textarea"), // it would leave the texts of links as well
+    restoreFocus: true,
+    callbacks: {
+      beforeNodeMorphed: become,
+      /** @param {string} name @param {Element} node */
+      beforeAttributeUpdated: (name, node) => !(name === "open" || (name === "checked" && node.matches("input"))),
+    },
+  });
+}
 
 /** @param {string} text of a frame */
 function show(text) {
   const frame = JSON.parse(text);
-  // @ts-ignore: the vendored script sets it
-  window.Idiomorph.morph(main, frame.html, keep);
+  morph(frame.html);
   const made = document.querySelector("#as-of[data-made]");
   if (made) made.textContent = "as of " + new Date().toISOString().slice(11, 19) + " UTC";
   document.dispatchEvent(new CustomEvent("pawl:frame", { detail: frame }));
-  document.title = document.title.replace(/^[^·]*/, frame.title + " ");
-  if (frame.ended) { close(); delete document.body.dataset.live; address = undefined; }
-  heard = Date.now();
+  document.title = [frame.title, name, "pawl"].filter(Boolean).join(" · ");
+  if (frame.ended) { close(); delete document.body.dataset.live; address = undefined; notify("stream", ""); }
   tell();
 }
 
+// Over HTTP/1.1 a browser has six connections to a host, for all pages together. So the few pages that were
+// shown last keep a stream, and the others look every few seconds, by a stream that ends with its first frame.
+const streams = 4, pause = 3000;
+const pages = new BroadcastChannel("pawl-streams"), me = Math.random();
+/** @type {Set<number>} the pages whose streams began after that of this page */
+const later = new Set();
+let kept = false; // whether the stream goes on after its first frame
+let timer = 0;
+
+pages.onmessage = ({ data }) => {
+  if (data.ends) later.delete(data.page); else later.add(data.page);
+  if (kept && later.size >= streams) { close(); lookIn(pause); }
+};
+
+/** Begins a stream to keep, for which the page that was shown the longest ago gives up its own. */
 function open() {
   if (!address || stream || document.hidden) return;
-  stream = new EventSource(address);
+  later.clear();
+  kept = true;
+  pages.postMessage({ page: me });
+  listen();
+}
+
+/** Looks once, or begins a stream if few pages have one. */
+function look() {
+  if (later.size < streams) open();
+  else if (address && !stream && !document.hidden) listen();
+}
+
+/** @param {number} ms */
+function lookIn(ms) {
+  clearTimeout(timer);
+  timer = setTimeout(look, ms);
+}
+
+function listen() {
+  stream = new EventSource(/** @type {string} */ (address));
   stream.addEventListener("frame", (e) => {
+    heard = Date.now();
+    notify("stream", "");
     const first = waiting === null;
     waiting = e.data;
+    if (!kept) { close(); lookIn(pause); }
     if (first) requestAnimationFrame(() => { const text = waiting; waiting = null; if (text !== null && !document.body.dataset.at) show(text); });
   });
-  stream.onopen = () => { heard = Date.now(); band.hidden = true; };
+  stream.addEventListener("gone", (e) => {
+    notify("stream", "There is no such page any more: " + JSON.parse(e.data) + ". What you see is as of " + new Date(heard).toLocaleTimeString() + ".");
+    close();
+    delete document.body.dataset.live;
+    address = undefined;
+  });
   stream.onerror = () => {
-    band.hidden = false;
-    band.textContent = "The stream is broken. What you see is as of " + new Date(heard).toLocaleTimeString() + "; the page keeps trying.";
-    if (stream && stream.readyState === EventSource.CLOSED) { close(); setTimeout(open, 5000); }
+    notify("stream", "The stream is broken. What you see is as of " + new Date(heard).toLocaleTimeString() + "; the page keeps trying.");
+    if (stream && stream.readyState === EventSource.CLOSED) { close(); lookIn(5000); }
   };
 }
 
 function close() {
+  if (kept) pages.postMessage({ page: me, ends: true });
+  kept = false;
   if (stream) stream.close();
   stream = null;
 }

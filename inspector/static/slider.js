@@ -1,6 +1,7 @@
 // The slider: the run as it stood after any of its records. While it moves, the counts of the
 // nodes are folded from one list, here; when the hand rests, the server says the rest.
 // @ts-check
+import { morph, notify } from "./live.js";
 
 const words = ["failed", "parked", "retrying", "running", "waiting", "done", "cancelled"];
 const symbols = ["✗", "■", "↻", "▶", "◌", "✓", "−"];
@@ -60,22 +61,28 @@ function draw(counts) {
   }
 }
 
-/** @param {HTMLFormElement} form @param {number} at */
+/** Shows what the server says of a record. While it is busy it is asked again; another refusal is shown as that of a link. @param {HTMLFormElement} form @param {number} at */
 async function rest(form, at) {
   const mine = ++newest;
   const address = new URL(location.href);
   // @ts-ignore: all fields are texts
   address.search = "?" + new URLSearchParams(new FormData(form));
-  const answer = await fetch(address);
-  const text = await answer.text();
-  if (!answer.ok || mine !== newest) return;
-  const page = new DOMParser().parseFromString(text, "text/html");
-  const main = page.getElementById("main");
+  const answer = await fetch(address).catch(() => null);
+  const text = await answer?.text().catch(() => null);
+  if (mine !== newest) return;
+  const seconds = typeof text === "string" ? Number(answer?.headers.get("Retry-After")) : 5;
+  if (seconds > 0) {
+    notify("record", "Record " + at + " is not shown whole yet, as the server " + (answer ? "is busy" : "does not answer") + "; the page keeps trying.");
+    timer = setTimeout(() => rest(form, at), seconds * 1000);
+    return;
+  }
+  if (!answer?.ok) { location.assign(address); return; }
+  notify("record", "");
+  const main = new DOMParser().parseFromString(text || "", "text/html").getElementById("main");
   if (!main) return;
   document.body.dataset.at = String(at);
   history.replaceState(null, "", address);
-  // @ts-ignore: the vendored script sets it
-  window.Idiomorph.morph(document.getElementById("main"), main.innerHTML, { morphStyle: "innerHTML", restoreFocus: true, ignoreActiveValue: true });
+  morph(main.innerHTML);
 }
 
 document.addEventListener("input", async (e) => {

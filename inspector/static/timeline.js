@@ -6,6 +6,7 @@ import { span } from "./live.js";
 const most = 200; // times as wide as the page
 let zoom = 1;
 let from = 0; // where the part begins that is shown, of 1
+let whole = { begin: 0, span: 0 }; // the time of which that is a part, in milliseconds
 
 /** @returns {HTMLElement | null} */
 const lanes = () => document.getElementById("lanes");
@@ -13,17 +14,27 @@ const lanes = () => document.getElementById("lanes");
 function draw() {
   const box = lanes();
   if (!box) return;
+  follow({ begin: Number(box.dataset.from), span: Number(box.dataset.span) });
   zoom = Math.min(Math.max(zoom, 1), most);
   from = Math.min(Math.max(from, 0), 1 - 1 / zoom);
   box.style.setProperty("--zoom", String(zoom));
   box.style.setProperty("--from", String(from));
   const buttons = document.getElementById("zoom");
   if (buttons) buttons.hidden = false;
-  const begin = Number(box.dataset.from), whole = Number(box.dataset.span), ticks = box.querySelectorAll(".ticks span");
+  const ticks = box.querySelectorAll(".ticks span");
   ticks.forEach((tick, i) => {
-    const told = zoom > 1 ? text(begin + whole * (from + i / (ticks.length - 1) / zoom)) : tick.getAttribute("data-text");
+    const told = zoom > 1 ? text(whole.begin + whole.span * (from + i / (ticks.length - 1) / zoom)) : tick.getAttribute("data-text");
     if (tick.textContent !== told) tick.textContent = told;
   });
+}
+
+/** Keeps the same part in view if the whole time is another one now, as it is while a run goes on. @param {{begin: number, span: number}} now */
+function follow(now) {
+  if (zoom > 1 && whole.span > 0 && now.span > 0) {
+    from = (whole.begin + whole.span * from - now.begin) / now.span;
+    zoom *= now.span / whole.span;
+  }
+  whole = now;
 }
 
 /** @param {number} ms @returns {string} */

@@ -1,4 +1,4 @@
-// Package below reads files that somebody else has put there, and names: regular ones of a bounded size, below a folder; and removes files.
+// Package below reads files that somebody else has put there, and names: regular ones of a bounded size, below a folder; and removes and writes files.
 // No link and no ".." leads out of the folder ([os.Root]), and nothing without an end is waited for, such as a named
 // pipe.
 package below

@@ -3,6 +3,7 @@ package codec
 import (
 	"fmt"
 	"reflect"
+	"slices"
 )
 
 // A Union encodes and decodes the variants of a sealed interface T. It is
@@ -31,7 +32,7 @@ type variant struct {
 // name, or if a field cannot be encoded: that is an error in the program.
 func New[T any](variants ...T) *Union[T] {
 	u := &Union[T]{
-		zeros:  append([]T(nil), variants...),
+		zeros:  slices.Clone(variants),
 		byType: make(map[reflect.Type]*variant, len(variants)),
 		byKind: make(map[string]*variant, len(variants)),
 	}
@@ -52,7 +53,7 @@ func New[T any](variants ...T) *Union[T] {
 }
 
 // Variants returns the zero values that New was given.
-func (u *Union[T]) Variants() []T { return append([]T(nil), u.zeros...) }
+func (u *Union[T]) Variants() []T { return slices.Clone(u.zeros) }
 
 // Kind returns the name of v's type, or "" if v is not a variant of u.
 func (u *Union[T]) Kind(v T) string {

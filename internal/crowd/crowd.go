@@ -172,6 +172,35 @@ type TimedWriter struct {
 
 // Write implements io.Writer.
 func (w TimedWriter) Write(part []byte) (int, error) {
-	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.Within)) // a host's server may not have it
+	SetWriteTimeout(w.ResponseWriter, w.Within)
 	return w.ResponseWriter.Write(part)
+}
+
+// Unwrap is for http.ResponseController.
+func (w TimedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// SetWriteTimeout bounds how long what is written next may take, where the host's server has deadlines; 0 is no bound, until the next one is set. A request
+// may wait for long before it has something to write, and over HTTP/2 the deadline of the host's server ends also a request that does not write.
+func SetWriteTimeout(w http.ResponseWriter, within time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(deadlineAfter(within))
+}
+
+// SetReadTimeout bounds how long the rest of a request may take to arrive, likewise.
+func SetReadTimeout(w http.ResponseWriter, within time.Duration) {
+	_ = http.NewResponseController(w).SetReadDeadline(deadlineAfter(within))
+}
+
+func deadlineAfter(d time.Duration) time.Time {
+	if d == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(d)
+}
+
+// EndAnswer sends what is written, within a time, and leaves no bound to what comes next on the connection. Without it the deadline of this
+// answer would cut the next request off that comes over the same connection.
+func EndAnswer(w http.ResponseWriter, within time.Duration) {
+	SetWriteTimeout(w, within)
+	_ = http.NewResponseController(w).Flush()
+	SetWriteTimeout(w, 0)
 }

@@ -64,7 +64,7 @@ func definitions(t *testing.T) map[string]*compiled.Graph {
 		case ".yaml":
 			data, err := os.ReadFile(path)
 			require.NoError(t, err)
-			if filepath.Base(filepath.Dir(path)) != "scenarios" && filepath.Base(path) != "schedules.yaml" {
+			if folder := filepath.Base(filepath.Dir(path)); folder != "scenarios" && folder != "testdata" && filepath.Base(path) != "schedules.yaml" {
 				out[name+"_"+strings.TrimSuffix(filepath.Base(path), ".yaml")] = compile(t, string(data))
 				programs[filepath.Base(filepath.Dir(path))] = true
 			}

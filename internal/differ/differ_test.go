@@ -45,6 +45,17 @@ func TestOperationsLeadThere(t *testing.T) {
 		{"op": "add", "path": "/transitions/one", "value": {"from": "a/b", "to": "new~"}},
 		{"op": "remove", "path": "/nodes/gone"}
 	]`, string(text))
+	from = parseDefinition("{name: d, start: a, nodes: [{id: a, task: t}, {id: b, task: t}], transitions: [{from: a, to: b}, {from: a, to: b, condition: 'false'}]}")
+	to = parseDefinition("{name: d, start: a, nodes: [{id: a, task: t}, {id: b, task: t}, {id: c, task: t}], transitions: [{from: a, to: b}, {from: a, to: b, condition: 'true'}, {from: b, to: c}]}")
+	ops, err = FindOperations(from, to) // whose transitions have no ids
+	require.NoError(t, err)
+	text, err = json.Marshal(ops)
+	require.NoError(t, err)
+	require.JSONEq(t, `[
+		{"op": "add", "path": "/nodes/c", "value": {"task": "t"}},
+		{"op": "add", "path": "/transitions/a->b#2", "value": {"from": "a", "to": "b", "condition": "true"}},
+		{"op": "add", "path": "/transitions/b->c", "value": {"from": "b", "to": "c"}}
+	]`, string(text))
 	ops, err = FindOperations(to, to)
 	require.NoError(t, err)
 	require.Empty(t, ops)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/edges"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -47,6 +48,13 @@ func partsOfDefinition(d *workflow.Definition) (definitionParts, error) {
 	if err := json.Unmarshal(text, &of); err != nil {
 		return nil, err
 	}
+	ids := make([]workflow.TransitionID, len(d.Transitions)) // with those that the text leaves out
+	for i := range ids {
+		ids[i] = d.Transitions[i].ID
+	}
+	edges.NameEdges(len(ids), func(i int) (id *workflow.TransitionID, from, to workflow.NodeID) {
+		return &ids[i], d.Transitions[i].From, d.Transitions[i].To
+	})
 	parts := definitionParts{}
 	for i, node := range of.Nodes {
 		if err := parts.addPart(nodePath(d.Nodes[i].ID), node); err != nil {
@@ -54,7 +62,7 @@ func partsOfDefinition(d *workflow.Definition) (definitionParts, error) {
 		}
 	}
 	for i, transition := range of.Transitions {
-		if err := parts.addPart(transitionPath(d.Transitions[i].ID), transition); err != nil {
+		if err := parts.addPart(transitionPath(ids[i]), transition); err != nil {
 			return nil, err
 		}
 	}

@@ -41,9 +41,11 @@ func TestDiskUse(t *testing.T) {
 		_, err = e.Run(t.Context(), r, nil)
 		require.NoError(t, err)
 	}
-	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "three", Definition: parent}, nil))
 	for s, err := range e.Watch(t.Context(), pawl.WatchFilter{Prefix: "three/"}) {
 		require.NoError(t, err)
+		if s.Lost { // it is watched from here on
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "three", Definition: parent}, nil))
+		}
 		if s.Status == workflow.RunCompleted {
 			break
 		}

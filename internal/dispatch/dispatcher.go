@@ -74,7 +74,7 @@ type TenantLimit struct {
 // a run that is slow to take its results holds up no other. While as many of its
 // results wait as there may be tasks at once, it begins no further one.
 //
-// A key that is held is never executed a second time beside itself. Each task that
+// A key is executed once at a time. Each task that
 // runs has one goroutine; there are none without work. If the run does nothing else when a task returns, its goroutine
 // has the turn of the run that takes the result, and goes on with
 // the task that follows: a step of a chain switches between no goroutines. Otherwise the result waits in the run's mailbox,
@@ -89,8 +89,6 @@ type Dispatcher struct {
 	ctx    context.Context // of every task
 	kept   context.Context // as ctx, but for its end
 	single bool            // processor, when the engine was opened
-
-	outside atomic.Bool // an attempt was performed elsewhere, or its result came later
 
 	mu      sync.Mutex
 	queue   *taskqueue.Queue[*Task]
@@ -146,7 +144,7 @@ type Task struct {
 	before    *Task            // in the list of its line
 	after     *Task            // likewise
 	meter     *attemptMeter    // nil without metrics
-	span      *tracing.Attempt // nil without traces, and before its handler begins
+	span      *tracing.Attempt // nil without traces, and before it begins
 }
 
 // A seldom is what few attempts have.
@@ -334,8 +332,9 @@ func (d *Dispatcher) fillSlots() {
 	for t := d.beginNext(); t != nil; t = d.beginNext() {
 		go d.runTasks(t)
 	}
-	// A task that waits for the rate of its type needs nobody else to end: the timer begins it.
-	if due := d.queue.NextDue(); !due.IsZero() && !d.stopped {
+	// A task that waits for the rate of its type needs nobody else to end: the timer begins it. If all slots are taken, the task that
+	// frees one looks at the rates again.
+	if due := d.queue.NextDue(); !due.IsZero() && !d.stopped && d.running < d.o.Most {
 		d.timer.Reset(time.Until(due))
 	}
 }
@@ -372,6 +371,9 @@ func (d *Dispatcher) beginNext() *Task {
 	t.ctx, t.cancel = context.WithCancelCause(d.ctx)
 	t.begun = instantOf(now)
 	t.performed.Store(int64(instantOf(d.o.Hook.Now())))
+	if d.o.Tracer != nil {
+		t.span = d.o.Tracer.Perform(t.tracedTask(), t.beganAt())
+	}
 	d.stands.countStand(t)
 	return t
 }
@@ -383,8 +385,8 @@ func (d *Dispatcher) beginNext() *Task {
 // context, and keeps its slot until it returns, for until then it does its work. One whose
 // result comes later has no goroutine: nobody else would forget it.
 func (d *Dispatcher) Withdraw(run workflow.RunID, token workflow.TokenID) {
-	d.EndAttempt(run, token, telemetry.TaskCancelled, "") // unless its end was counted with the commit that withdraws it
-	d.EndTrace(run, token, "")                            // likewise
+	d.EndAttempt(run, token, telemetry.TaskCancelled, "")           // unless its end was counted with the commit that withdraws it
+	d.EndTrace(run, token, tracing.End{Outcome: tracing.Cancelled}) // likewise
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t := d.newestAttempt(run, token)
@@ -418,6 +420,7 @@ func (d *Dispatcher) forgetTask(t *Task) {
 	d.count--
 	defer d.stands.countStand(t)
 	t.pulse.stopTimer()
+	t.pulse.dropDetails()
 	d.queue.ReleaseTenant(&t.entry)
 	if t.seldom != nil {
 		d.o.Host.UnpinBlobs(t.seldom.pins...)

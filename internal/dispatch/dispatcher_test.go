@@ -2,21 +2,26 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
+	"github.com/pawl-run/pawl/internal/taskqueue"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -32,6 +37,33 @@ func TestAnAttemptIsForgottenOnce(t *testing.T) {
 	d.forgetTask(task)
 	d.forgetTask(task)
 	require.Equal(t, []string{"hash"}, host.unpinned)
+}
+
+// The blobs of details that a run has not taken are kept until it takes them, and are let go once.
+func TestDetailsKeepTheirBlobs(t *testing.T) {
+	d := New(context.Background(), Options{Host: &pins{}, Most: 1})
+	task := waitingTask("a")
+	d.holdTask(task)
+	var unpinned []string
+	beat := func(value any) (merged bool, send Details) {
+		return d.MergeHeartbeat(task.Name(), Details{value, func() { unpinned = append(unpinned, fmt.Sprint(value)) }})
+	}
+	_, send := beat("one")
+	d.HeartbeatSent(task.Name(), send, io.EOF)
+	require.Empty(t, unpinned)
+	merged, send := beat(nil)
+	require.False(t, merged)
+	require.Equal(t, "one", send.Value)
+	require.Equal(t, []string{"<nil>"}, unpinned)
+	merged, _ = beat("two")
+	require.True(t, merged)
+	d.HeartbeatSent(task.Name(), send, io.EOF)
+	require.Equal(t, []string{"<nil>", "one"}, unpinned)
+	d.forgetTask(task)
+	d.forgetTask(task)
+	_, send = beat("three")
+	d.HeartbeatSent(task.Name(), send, nil)
+	require.Equal(t, []string{"<nil>", "one", "two", "three"}, unpinned)
 }
 
 // pins are a host that is asked for blobs only.
@@ -92,6 +124,29 @@ func TestAnEndCountsOnce(t *testing.T) {
 	read := d.o.Timings.Read(t.Context(), history.TimingFilter{}, time.Now())
 	require.Len(t, read.Rows, 1)
 	require.EqualValues(t, 1, read.Rows[0].Attempts)
+}
+
+// Only waits of several tasks are looked for among all attempts, and not while too many are held.
+func TestWhichAttemptsAWaitLooksAt(t *testing.T) {
+	d := New(t.Context(), Options{Host: &pins{}, Most: 1, Hook: &testhook.Hook{}, TenantLimit: func(string) TenantLimit { return TenantLimit{} }})
+	for token := workflow.TokenID(1); token <= 2; token++ {
+		of := waitingTask("a").Dispatch
+		of.Token, of.Attempt, of.Task = token, 1, "t"
+		d.queueTask(of)
+		name := AttemptOf(&of)
+		d.NoteWorker(name.Name()+".mac", "w")
+	}
+	mark := func(tasks int) int {
+		waits := []replay.Wait{{Token: 1, Count: tasks, Status: workflow.Dispatched}}
+		d.MarkWaits("a", waits)
+		return waits[0].Running
+	}
+	require.Equal(t, 2, mark(2))
+	d.count += maxPlaces
+	require.Equal(t, 0, mark(2))
+	require.Equal(t, 1, mark(1))
+	d.held = map[outKey]*Task{{"a", 1}: d.held[outKey{"a", 1}], {"a", 3}: {Dispatch: actor.Dispatch{Run: "a"}}} // to look at this one panics
+	require.Equal(t, 1, mark(1))
 }
 
 // waitingTask returns an attempt of a run.
@@ -228,4 +283,35 @@ func TestAnAttemptComesAgainBesideItsRefusal(t *testing.T) {
 		require.NotNil(t, d.heldAttempt(a))
 		require.Equal(t, 1, d.count)
 	}
+}
+
+// A task that the rate of its type lets go soon sets no timer while all slots are taken, which would fire again and again from then on. The
+// task that frees its slot sets it.
+func TestNoTimerRunsWhileAllSlotsAreTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(t.Context(), Options{
+			Host: &pins{}, Most: 1, Hook: &testhook.Hook{}, Types: map[string]taskqueue.Limit{"api": {Rate: 1}},
+			TenantLimit: func(string) TenantLimit { return TenantLimit{} },
+		})
+		begin := func(run workflow.RunID, kind string) *Task {
+			of := waitingTask(run).Dispatch
+			of.Token, of.Attempt, of.Task, of.Returns = 1, 1, kind, true
+			d.Dispatch(of)
+			return d.beginNext()
+		}
+		first := begin("a", "api") // it takes the burst
+		require.NotNil(t, first)
+		d.taskReturned(first)
+		slow := begin("b", "slow")
+		require.NotNil(t, slow)
+		require.Nil(t, begin("c", "api"))
+		d.fillFreeSlots()
+		require.False(t, d.timer.Stop())
+
+		slow.pending = true // its result comes later
+		d.taskReturned(slow)
+		require.True(t, d.timer.Stop())
+		<-time.After(time.Second)
+		require.NotNil(t, d.beginNext())
+	})
 }

@@ -17,9 +17,21 @@ const (
 type pulse struct {
 	last    time.Time // when one was sent to the run
 	sending bool
-	waits   bool // one came since, and is sent later
-	details any  // that wait with it; nil if none do
+	waits   bool    // one came since, and is sent later
+	details Details // that wait with it; the zero value if none do
 	timer   *time.Timer
+}
+
+// Details say how far an attempt is.
+type Details struct {
+	Value any    // nil leaves those before
+	Unpin func() // lets the blobs go that they refer to; nil if there are none
+}
+
+func (d Details) unpinBlobs() {
+	if d.Unpin != nil {
+		d.Unpin()
+	}
 }
 
 // keepPulse returns the pulse of an attempt, which has one from its first heartbeat on.
@@ -41,7 +53,15 @@ func (p *pulse) waitingDetails() any {
 	if p == nil {
 		return nil
 	}
-	return p.details
+	return p.details.Value
+}
+
+// dropDetails drops the details that wait.
+func (p *pulse) dropDetails() {
+	if p != nil {
+		p.details.unpinBlobs()
+		p.details = Details{}
+	}
 }
 
 // isOver reports whether nobody has anything to tell of an attempt any more: it is not
@@ -58,8 +78,9 @@ func (t *Task) mergeTime() time.Duration {
 
 // MergeHeartbeat takes a heartbeat that is sent later, with those that follow it. A heartbeat
 // that is to be sent now has the details that wait, unless it has newer ones: call
-// HeartbeatSent then. The run answers for an attempt that the dispatcher does not hold.
-func (d *Dispatcher) MergeHeartbeat(a taskkey.Attempt, details any) (merged bool, send any) {
+// HeartbeatSent then. The blobs of the details stay pinned until they are sent, or dropped. The
+// run answers for an attempt that the dispatcher does not hold.
+func (d *Dispatcher) MergeHeartbeat(a taskkey.Attempt, details Details) (merged bool, send Details) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t := d.heldAttempt(a)
@@ -67,11 +88,13 @@ func (d *Dispatcher) MergeHeartbeat(a taskkey.Attempt, details any) (merged bool
 		return false, details
 	}
 	p := t.keepPulse()
-	if details == nil {
-		details = p.details
+	if details.Value == nil {
+		details.unpinBlobs()
+		details, p.details = p.details, Details{}
 	}
+	p.dropDetails()
 	if !p.sending && !p.waits && time.Since(p.last) >= t.mergeTime() {
-		p.sending, p.last, p.details = true, time.Now(), nil
+		p.sending, p.last = true, time.Now()
 		return false, details
 	}
 	p.details = details
@@ -79,27 +102,25 @@ func (d *Dispatcher) MergeHeartbeat(a taskkey.Attempt, details any) (merged bool
 		p.waits = true
 		p.timer = time.AfterFunc(t.mergeTime()-time.Since(p.last), func() { d.sendMerged(t) })
 	}
-	return true, nil
+	return true, Details{}
 }
 
 // HeartbeatSent notes that the run has answered a heartbeat. Details that it did not
 // take are told with the next.
-func (d *Dispatcher) HeartbeatSent(a taskkey.Attempt, details any, err error) {
+func (d *Dispatcher) HeartbeatSent(a taskkey.Attempt, details Details, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t := d.heldAttempt(a)
-	if t == nil {
-		return
+	if t := d.heldAttempt(a); t != nil {
+		p := t.keepPulse()
+		p.sending = false
+		if err != nil {
+			p.last = time.Time{}
+			if p.details.Value == nil {
+				details, p.details = Details{}, details
+			}
+		}
 	}
-	p := t.keepPulse()
-	p.sending = false
-	if err == nil {
-		return
-	}
-	p.last = time.Time{}
-	if p.details == nil {
-		p.details = details
-	}
+	details.unpinBlobs()
 }
 
 // sendMerged sends what the merged heartbeats of an attempt come to.
@@ -119,14 +140,14 @@ func (d *Dispatcher) sendMerged(t *Task) {
 	d.group.Add(1)
 	d.mu.Unlock()
 	defer d.group.Done()
-	err := d.o.Host.Ask(t.Run, t.heartbeat(details))
+	err := d.o.Host.Ask(t.Run, t.heartbeat(details.Value))
 	d.HeartbeatSent(AttemptOf(&t.Dispatch), details, err)
 }
 
 // takeMerged returns the details that wait, which are being sent.
-func (p *pulse) takeMerged() any {
+func (p *pulse) takeMerged() Details {
 	details := p.details
-	p.details, p.waits, p.sending, p.last = nil, false, true, time.Now()
+	p.details, p.waits, p.sending, p.last = Details{}, false, true, time.Now()
 	return details
 }
 
@@ -141,9 +162,12 @@ func (d *Dispatcher) flushHeartbeats() {
 		if t.pulse.waitingDetails() == nil || t.isOver() {
 			continue
 		}
-		m := t.heartbeat(t.pulse.takeMerged())
+		details := t.pulse.takeMerged()
 		t.pulse.stopTimer()
-		d.group.Go(func() { _ = d.o.Host.Ask(t.Run, m) }) // whom could it tell?
+		d.group.Go(func() {
+			defer details.unpinBlobs()
+			_ = d.o.Host.Ask(t.Run, t.heartbeat(details.Value)) // whom could it tell?
+		})
 	}
 }
 

@@ -140,8 +140,8 @@ func (s *StallDetector) forgetHeartbeats(since time.Time) {
 	maps.DeleteFunc(s.heartbeats, func(_ workflow.RunID, at time.Time) bool { return !at.After(since) })
 }
 
-// scanRuns fails the runs that have stalled by now. A run that was found to wait for
-// something is not loaded again before it has taken another record.
+// scanRuns fails the runs that have stalled by now, until ctx is done. A run that was found
+// to wait for something is not loaded again before it has taken another record.
 func (s *StallDetector) scanRuns(ctx context.Context) {
 	now, after := s.o.Hook.Now(), s.o.After
 	if s.clockJumped() || time.Since(s.steady) < after {
@@ -165,8 +165,10 @@ func (s *StallDetector) scanRuns(ctx context.Context) {
 			waits[q.Run] = q.Seq
 			continue
 		}
-		head, found, err := s.o.Dir.HeadAndState(context.Background(), q.Run)
+		head, found, err := s.o.Dir.HeadAndState(ctx, q.Run)
 		switch {
+		case ctx.Err() != nil:
+			return // Close waits for the scan
 		case err != nil:
 			s.o.Tell("pawl: single runs that make no progress cannot be looked at", q.Run, err)
 		case head.Seq != q.Seq: // it has moved since it was found

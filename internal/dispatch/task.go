@@ -56,6 +56,10 @@ func (d *Dispatcher) runTask(t *Task) (next *Task) {
 		if r != nil {
 			m = t.Failed(d.o.Host.Panicked(t, r, debug.Stack()))
 		}
+		if ended && d.ctx.Err() != nil { // Close interrupted it, as one that returns an error
+			m = nil
+			t.endSpan(tracing.Interrupted)
+		}
 		// The slot is free before the result is delivered, which may take as long as the run's
 		// commits take.
 		performed := d.taskReturned(t)
@@ -67,7 +71,7 @@ func (d *Dispatcher) runTask(t *Task) (next *Task) {
 		alive = returns
 	}()
 	d.o.Hook.Hit("task.begin")
-	output, err := d.o.Host.Execute(d.traceTask(t), t)
+	output, err := d.o.Host.Execute((*attemptContext)(t), t)
 	d.o.Hook.Hit("task.result")
 	if err != nil && d.ctx.Err() != nil {
 		ended = false // Close interrupted it: that is no failure, the task is sent again

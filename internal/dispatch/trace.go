@@ -9,14 +9,6 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// traceTask returns the context of a handler that begins.
-func (d *Dispatcher) traceTask(t *Task) context.Context {
-	if d.o.Tracer != nil {
-		t.span = d.o.Tracer.Perform(t.tracedTask(), t.beganAt())
-	}
-	return (*attemptContext)(t)
-}
-
 // An attemptContext is the context of a handler: that of its task, with the span of its attempt and the source of its logger. It takes no memory.
 type attemptContext Task
 
@@ -68,9 +60,8 @@ func (t *Task) endSpan(o tracing.Outcome) {
 }
 
 // notePending notes that the result of an attempt comes later. A pool has performed nothing by then, so that there was no span around
-// a handler; but if a worker was quicker, the attempt is over already, and this one is its span.
+// a handler; but if a worker was quicker, the attempt is over already, and this one is its span, with that end.
 func (d *Dispatcher) notePending(t *Task) {
-	d.outside.Store(true)
 	d.mu.Lock()
 	t.pending = true
 	quiet := t.pooled && !t.spanned
@@ -82,33 +73,34 @@ func (d *Dispatcher) notePending(t *Task) {
 	t.endSpan(tracing.Pending)
 }
 
-// EndTrace makes the span of the attempt of a token whose result came through Complete, Fail or a worker: it was decided by what
-// is committed now. An attempt with a handler here has a span of its own, which ends with the answer to its result.
-func (d *Dispatcher) EndTrace(run workflow.RunID, token workflow.TokenID, code string) {
-	if !d.outside.Load() {
+// EndTrace tells the span of the attempt of a token how that has ended by what is committed now; the first call for an attempt counts. The
+// span of a handler here ends with the answer to its result. Where the result came through Complete, Fail or a worker, the span is made now.
+func (d *Dispatcher) EndTrace(run workflow.RunID, token workflow.TokenID, end tracing.End) {
+	if d.o.Tracer == nil {
 		return
 	}
 	d.mu.Lock()
-	of, ok := d.endElsewhere(d.newestAttempt(run, token))
-	d.mu.Unlock()
-	if ok {
-		d.o.Tracer.Ended(of, code)
-	}
-}
-
-// endElsewhere returns what the span tells of an attempt that was performed elsewhere; false if it has none, or had one. The caller
-// holds the lock, and makes the span without it.
-func (d *Dispatcher) endElsewhere(t *Task) (of tracing.Elsewhere, ok bool) {
-	if d.o.Tracer == nil || t == nil || t.spanned || t.begun == 0 {
-		return of, false
+	t := d.newestAttempt(run, token)
+	if t == nil || t.spanned || t.begun == 0 {
+		d.mu.Unlock()
+		return
 	}
 	t.spanned = true
-	if !t.pending { // its own ends when its handler has returned
-		return of, false
+	if !t.pending {
+		t.span.Decide(end)
+		d.mu.Unlock()
+		return
 	}
-	of = tracing.Elsewhere{Task: t.tracedTask(), Began: t.beganAt(), Callback: !t.pooled}
+	of := t.tracedElsewhere()
+	d.mu.Unlock()
+	d.o.Tracer.Ended(of, end)
+}
+
+// tracedElsewhere returns what the span tells of an attempt that was performed elsewhere. The caller holds the lock.
+func (t *Task) tracedElsewhere() tracing.Elsewhere {
+	of := tracing.Elsewhere{Task: t.tracedTask(), Began: t.beganAt(), Callback: !t.pooled}
 	if of.Began.IsZero() { // no worker had it
 		of.Began = t.queued.asTime()
 	}
-	return of, true
+	return of
 }

@@ -92,22 +92,32 @@ type sameTasks struct {
 }
 
 // MarkWaits adds to waits for tasks that are out how many of them are performed, and how the others wait. It takes the advice
-// away from tasks that nobody performs: to skip one helps nobody.
+// away from tasks that nobody performs: to skip one helps nobody. It looks at other attempts than the newest ones of the waits only for
+// waits of several tasks, and leaves these as they are while too many attempts are held.
 func (d *Dispatcher) MarkWaits(run workflow.RunID, waits []replay.Wait) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	same := func(t *Task) sameTasks { return sameTasks{t.Node.ID, t.Task, t.Attempt} }
 	of := map[sameTasks]*replay.Wait{}
+	var newest []*Task
+	several := false
 	for i := range waits {
-		if t := d.newestAttempt(run, waits[i].Token); t != nil && waits[i].Status == workflow.Dispatched {
-			of[same(t)] = &waits[i]
+		w := &waits[i]
+		t := d.newestAttempt(run, w.Token)
+		if t == nil || w.Status != workflow.Dispatched || w.Count > 1 && d.count > maxPlaces {
+			continue
 		}
+		of[same(t)], newest, several = w, append(newest, t), several || w.Count > 1
 	}
 	if len(of) == 0 {
 		return
 	}
+	among := slices.Values(newest)
+	if several {
+		among = d.allHeld
+	}
 	var known *line
-	for t := range d.allHeld {
+	for t := range among {
 		if t.Run != run || t.outdated || of[same(t)] == nil {
 			continue
 		}
@@ -160,7 +170,6 @@ func (d *Dispatcher) NoteWorker(key, name string) {
 		return
 	}
 	before := t.workerName()
-	d.outside.Store(true)
 	t.keepSeldom().worker, t.begun, t.pooled = name, instantOf(time.Now()), true
 	waited, count := d.stands.noteWorker(t, before, instantOf(d.o.Hook.Now()))
 	d.mu.Unlock()

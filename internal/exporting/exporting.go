@@ -23,8 +23,8 @@ type Source struct {
 	Blobs *keeping.Keeper
 }
 
-// Write writes a run with all runs below it, and with blobs also those blobs that the runs refer to and that are there.
-func Write(ctx context.Context, from Source, id workflow.RunID, w io.Writer, blobs bool) error {
+// Write writes a run with all runs below it, and with blobs also those blobs that the runs refer to and that are there; with all it fails if one is not.
+func Write(ctx context.Context, from Source, id workflow.RunID, w io.Writer, blobs, all bool) error {
 	h, err := from.Dir.HeadUntil(ctx, id)
 	if err != nil {
 		return refusal.Closed(err)
@@ -46,8 +46,8 @@ func Write(ctx context.Context, from Source, id workflow.RunID, w io.Writer, blo
 			family = append(family, h)
 		}
 	}
-	if blobs {
-		if err := x.exportBlobs(ctx); err != nil {
+	if blobs || all {
+		if err := x.exportBlobs(ctx, all); err != nil {
 			return fmt.Errorf("export run %q: %w", string(id), err)
 		}
 	}
@@ -90,12 +90,22 @@ func (x *exporter) exportRun(ctx context.Context, h *store.Head) error {
 	return nil
 }
 
-// exportBlobs writes the blobs that the runs refer to.
-func (x *exporter) exportBlobs(ctx context.Context) error {
+// exportBlobs writes the blobs that the runs refer to. With all one that is missing is an error, unless it was an artifact that was not kept: nothing
+// refers to it any more.
+func (x *exporter) exportBlobs(ctx context.Context, all bool) error {
 	for _, hash := range slices.Sorted(maps.Keys(x.blobs)) {
 		r, err := x.from.Blobs.Open(ctx, hash)
 		if errors.Is(err, blob.ErrMissing) {
-			continue
+			needed, failed := false, error(nil)
+			if all {
+				needed, failed = x.from.Dir.Refers(ctx, hash)
+			}
+			if failed != nil {
+				return refusal.Closed(failed)
+			}
+			if !needed {
+				continue
+			}
 		}
 		if err != nil {
 			return keeping.Error(err)

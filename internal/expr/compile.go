@@ -64,13 +64,36 @@ func (c *Compiler) compileSource(source string, variables []string) (*Program, *
 	}
 	checked, issues := env.Check(parsed)
 	if len(issues.Errors()) > 0 {
-		return nil, issueError(CodeType, issues, issueContext{source, variables, tree.Expr()})
+		if checked = checkLoosely(env, source); checked == nil {
+			return nil, issueError(CodeType, issues, issueContext{source, variables, tree.Expr()})
+		}
 	}
 	program, problem := env.Program(checked, programOptions(c.limits.Cost)...)
 	if problem != nil {
 		return nil, newError(CodeType, "%v", problem)
 	}
-	return &Program{source: source, kind: typeOf(checked.OutputType()), references: refs, limits: c.limits, program: program, info: checked.NativeRep().SourceInfo()}, nil
+	typed := kinds{checked.NativeRep()}
+	return &Program{
+		source: source, kind: typed.kindOfTree(), optional: typed.isOptional(typed.tree.Expr()), references: refs,
+		limits: c.limits, program: program, info: typed.tree.SourceInfo(),
+	}, nil
+}
+
+// checkLoosely checks an expression in which the values of optionals are of any type, and branches of c ? x : y may be an int and a
+// double; nil if it does not compile so either, or has none.
+//
+// The checker gives x[?k].orValue(null) the type of the default, and refuses to take a field of null. An expression that it lets through
+// is not checked so: the tree decides what an evaluation costs, and stored definitions keep theirs.
+func checkLoosely(env *cel.Env, source string) *cel.Ast {
+	parsed, issues := env.Parse(source)
+	if issues.Err() != nil || rewriteTree(parsed.NativeRep()) != nil || !loosenTree(parsed.NativeRep()) {
+		return nil
+	}
+	checked, issues := env.Check(parsed)
+	if issues.Err() != nil {
+		return nil
+	}
+	return checked
 }
 
 // typeOf returns the name of a type in JSON Schema, of the form that [Program.Eval] gives its values; "" is any.

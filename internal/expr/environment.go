@@ -13,6 +13,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/ext"
 	"cel.dev/cel-go/interpreter"
+	"cel.dev/cel-go/parser"
 )
 
 // The bounds of the parser.
@@ -27,6 +28,7 @@ const (
 	orderedFunction = "@ordered"
 	keyFunction     = "@key"
 	anyFunction     = "@any"
+	branchFunction  = "@branch"
 )
 
 // replaced are the operators of the standard library that are declared anew.
@@ -73,6 +75,7 @@ func newBase() *cel.Env {
 		ext.Sets(),
 		ext.Encoders(ext.EncodersVersion(0)),
 		ext.TwoVarComprehensions(),
+		cel.Macros(parser.ExistsOneMacroNew), // the library has exists_one alone, and existsOne with two variables
 		operatorDeclarations(),
 	)
 	if err != nil {
@@ -91,6 +94,7 @@ func operatorDeclarations() cel.EnvOption {
 	options := []cel.EnvOption{
 		cel.Function(orderedFunction, cel.Overload("pawl_ordered", []*cel.Type{a}, cel.DynType)),
 		cel.Function(anyFunction, cel.Overload("pawl_any", []*cel.Type{a}, cel.DynType)),
+		cel.Function(branchFunction, declareBranch()...),
 		cel.Function(keyFunction, cel.Overload("pawl_key", []*cel.Type{a}, a)),
 		cel.Function(operators.Add, declareArithmetic("add", additions...)...),
 		cel.Function(operators.Subtract, declareArithmetic("subtract", subtractions...)...),
@@ -147,6 +151,19 @@ func declareArithmetic(name string, more ...signature) []cel.FunctionOpt {
 // of different types are not equal.
 func declareEquality(name string) []cel.FunctionOpt {
 	return declareOverloads(name, []signature{{cel.DynType, cel.DynType, cel.BoolType}})
+}
+
+// declareBranch declares a function that leaves types as they are, and makes an int a double: c ? 1 : 2.5 has branches of one type then,
+// and c ? 1 : "a" has not.
+func declareBranch() []cel.FunctionOpt {
+	out := []cel.FunctionOpt{cel.Overload("pawl_branch_int", []*cel.Type{cel.IntType}, cel.DoubleType)}
+	for _, t := range []*cel.Type{
+		cel.DoubleType, cel.StringType, cel.BoolType, cel.NullType, cel.BytesType, cel.TimestampType, cel.DurationType,
+		anyList, cel.MapType(cel.DynType, cel.DynType), cel.OptionalType(cel.DynType),
+	} {
+		out = append(out, cel.Overload("pawl_branch_"+t.TypeName(), []*cel.Type{t}, t))
+	}
+	return out
 }
 
 // declareOverloads gives each overload an id of the package, since ids of the library would

@@ -88,10 +88,13 @@ func evalNotEquals(m meter, a, b ref.Val) ref.Val { return types.Bool(!m.equalVa
 
 // evalIn evaluates v in container.
 //
-// In a map it is a look-up, in a list a search.
+// In a map it is a look-up, in a list a search. The library hashes what it looks up, and would panic at a list: no map has such a key.
 func evalIn(m meter, v, container ref.Val) ref.Val {
 	switch c := container.(type) {
 	case traits.Mapper:
+		if !isKey(v) {
+			return types.False
+		}
 		_, ok := c.Find(v)
 		return types.Bool(ok)
 	case traits.Lister:

@@ -105,6 +105,7 @@ func (m Map) Lookup(name string) (any, bool) {
 type Program struct {
 	source     string
 	kind       string
+	optional   bool
 	references [][]string
 	limits     Limits
 	program    cel.Program
@@ -123,6 +124,9 @@ func (p *Program) Source() string { return p.source }
 
 // Type returns the type of the value by the names of JSON Schema, if it is known whatever the variables are; else "".
 func (p *Program) Type() string { return p.kind }
+
+// IsOptional reports whether the value is optional, as that of x.?y, whatever the variables are: no evaluation has a result then.
+func (p *Program) IsOptional() bool { return p.optional }
 
 // References returns the parts of variables that the expression may read:
 // chains such as ["nodes", "quote", "output"], a variable and the constant keys

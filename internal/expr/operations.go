@@ -36,6 +36,7 @@ var operations = map[string]operation{
 	orderedFunction:     {one: evalOrdered},
 	keyFunction:         {one: evalKey},
 	anyFunction:         {one: evalSame},
+	branchFunction:      {one: evalSame},
 }
 
 // evalSame returns its argument: the function is there for the type checker.

@@ -25,6 +25,25 @@ func rewriteTree(tree *ast.AST) *Error {
 	return r.problem
 }
 
+// loosenTree puts @any around each orValue and value of an optional, and around each c ? x : y, whose branches become @branch(x) and
+// @branch(y): to the checker that is a double if it is an int. It does so in place, and reports whether there are any.
+func loosenTree(tree *ast.AST) (found bool) {
+	r := rewriter{factory: ast.NewExprFactory(), info: tree.SourceInfo(), next: ast.MaxID(tree)}
+	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch functionNameOf(e) {
+		case "orValue", "value":
+		case operators.Conditional:
+			r.putInCall(branchFunction, e.AsCall().Args()[1])
+			r.putInCall(branchFunction, e.AsCall().Args()[2])
+		default:
+			return
+		}
+		found = true
+		r.putInCall(anyFunction, e)
+	}))
+	return found
+}
+
 // A rewriter walks over a tree once, the parts of an expression before the expression. next is
 // the largest id in the tree; each call that is put in gets one more. problem is the first of
 // the tree.
@@ -77,9 +96,13 @@ func (r *rewriter) rewriteIndex(e ast.Expr) {
 // wrapInCall turns e, in place, into a call of function on what e was. A literal
 // that can be a key stays as it is.
 func (r *rewriter) wrapInCall(function string, e ast.Expr) {
-	if e.Kind() == ast.LiteralKind && isKey(e.AsLiteral()) {
-		return
+	if e.Kind() != ast.LiteralKind || !isKey(e.AsLiteral()) {
+		r.putInCall(function, e)
 	}
+}
+
+// putInCall is wrapInCall for literals too.
+func (r *rewriter) putInCall(function string, e ast.Expr) {
 	// The content of e moves into a new expression, which gets e's place in the source for
 	// errors; e becomes the call. So code that holds e holds the call.
 	r.next++

@@ -33,13 +33,17 @@ func OpenFolder(folder string, c blob.Codec) (commitlog.Log, *blob.Files, error)
 			return nil, nil, fmt.Errorf("%w: %s is an engine directory or a backup, as it has %s: give the copy a folder of its own", refusal.ErrInvalid, folder, name)
 		}
 	}
-	return openFolder(folder, blob.Options{Codec: c})
+	return openFolder(folder, blob.Options{Codec: c, Shared: true}) // with the follower that has the log, before this one has
 }
 
 // OpenKept is OpenFolder for a copy that is there and is only read. Error: ErrNoBase if the folder has none.
 func OpenKept(folder string, c blob.Codec) (commitlog.Log, *blob.Files, error) {
 	for _, name := range []string{logFolder, basesFolder} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+		_, err := os.Stat(filepath.Join(folder, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, err
+		}
+		if err != nil {
 			return nil, nil, fmt.Errorf("%w: %s has no copy that follows a directory: %w", store.ErrNoBase, folder, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/shown"
 	"github.com/pawl-run/pawl/internal/state"
@@ -127,15 +128,22 @@ func Place(source *store.ForkSource, m state.RunForked, now time.Time) (*Fork, e
 }
 
 // keepEnds notes what has completed since the record of a rerun, and neither follows from its
-// token nor leads to it.
+// token, or from a task to which a result is given, nor leads to it.
 func (f *Fork) keepEnds() error {
 	at, first := f.Message.From.Record, workflow.TokenID(0)
+	trail := newTrail(f.Message.Token)
+	var graph *compiled.Graph // as of that record
 	var ends []state.KeptEnd
 	s, err := f.Source.Replay(f.Source.Records, func(s *state.State, r *decision.Record) {
-		if r.Seq == at {
-			first = s.NextToken
+		if r.Seq < at {
+			return
 		}
-		if r.Seq >= at && r.Seq < int64(len(f.Source.Records)) {
+		if r.Seq == at {
+			first, graph = s.NextToken, s.Graph
+			trail.beginAsOf(s, f.Message.Results)
+		}
+		trail.noteRecord(s, r)
+		if r.Seq < int64(len(f.Source.Records)) {
 			next := &f.Source.Records[r.Seq]
 			s.Epoch, s.Rules = next.Epoch, next.Planner
 			ends = append(ends, planning.Ends(s, next.Message, next.At)...)
@@ -144,35 +152,54 @@ func (f *Fork) keepEnds() error {
 	if err != nil {
 		return err
 	}
-	again := map[workflow.TokenID]bool{} // that lead to the token, or follow from it
+	again := map[workflow.TokenID]bool{} // that lead to the token
 	for id := f.Message.Token; id >= first; {
 		if id = s.Token(id).Parent; id != 0 {
 			again[id] = true
 		}
 	}
-	named := map[workflow.TokenID]bool{}
 	for _, end := range ends {
 		t := s.Token(end.Token)
-		switch n := s.Graph.Node(t.Node); {
+		n := s.Graph.Node(t.Node)
+		sends := n == nil || n.Kind == workflow.KindTask || n.Kind == workflow.KindSubworkflow // nil: a patch has removed it
+		switch {
 		case again[t.ID]:
-			if sends := n.Kind == workflow.KindTask || n.Kind == workflow.KindSubworkflow; sends && !slices.Contains(f.unkept, t.Node) {
+			if sends && !slices.Contains(f.unkept, t.Node) {
 				f.unkept = append(f.unkept, t.Node)
 			}
-			continue
-		case growsFrom(s, t.ID, f.Message.Token):
-			continue
+		case trail.follows[t.ID], !sends && graph.Node(t.Node) == nil: // the fork has no such node, and nothing of it was sent
+		default:
+			f.Message.Kept = append(f.Message.Kept, end)
 		}
-		f.Message.Kept = append(f.Message.Kept, end)
-		for ; t.ID >= first && !named[t.ID]; t = s.Token(t.Parent) {
-			named[t.ID] = true
+	}
+	f.listMade(s, trail, first)
+	return nil
+}
+
+// listMade lists the tokens that were made since the record of the fork, from the token first on, and have completed or led
+// to those: and with each the others that the planner may confuse with it.
+func (f *Fork) listMade(s *state.State, trail *trail, first workflow.TokenID) {
+	before := func(id workflow.TokenID) workflow.TokenID {
+		if trail.unsure[id] {
+			return 0 // so that none stands for it
+		}
+		return cmp.Or(trail.behind[id], s.Token(id).Parent)
+	}
+	type kinship struct { // as of the planner
+		parent workflow.TokenID
+		node   workflow.NodeID
+	}
+	named, kin := map[workflow.TokenID]bool{}, map[kinship]bool{}
+	for _, end := range f.Message.Kept {
+		for id := end.Token; id >= first && !named[id]; id = before(id) {
+			named[id], kin[kinship{before(id), s.Token(id).Node}] = true, true
 		}
 	}
 	for id := first; id < s.NextToken; id++ {
-		if t := s.Token(id); named[id] {
-			f.Message.Made = append(f.Message.Made, state.KeptToken{Token: id, Parent: t.Parent, Node: t.Node})
+		if k := (kinship{before(id), s.Token(id).Node}); kin[k] {
+			f.Message.Made = append(f.Message.Made, state.KeptToken{Token: id, Parent: k.parent, Node: k.node})
 		}
 	}
-	return nil
 }
 
 // growsFrom reports whether a token is another, or has grown from it.
@@ -203,7 +230,7 @@ func beginAs(records []decision.Record, id workflow.RunID) []decision.Record {
 	start, _ := out[0].Message.(state.Start)
 	start.As = cmp.Or(start.As, id)
 	out[0].Message = start
-	out[0].Decisions = append([]decision.Decision(nil), out[0].Decisions...)
+	out[0].Decisions = slices.Clone(out[0].Decisions)
 	for i, d := range out[0].Decisions {
 		if d, ok := d.(decision.StartRun); ok {
 			d.As = start.As
@@ -340,6 +367,17 @@ func isSame(was, m *state.RunForked) bool {
 	return true
 }
 
+// CheckFree fails with state.ErrRunExists if there is a run of an id, which the caller blocks.
+func CheckFree(ctx context.Context, dir *store.Dir, id workflow.RunID) error {
+	switch _, err := dir.HeadUntil(ctx, id); {
+	case errors.Is(err, store.ErrRunNotFound):
+		return nil
+	case err != nil:
+		return refusal.Closed(err)
+	}
+	return fmt.Errorf("%w: run %q", state.ErrRunExists, string(id))
+}
+
 // CheckForked reports whether the run exists that is to be made: an error says that it is
 // another one.
 func CheckForked(ctx context.Context, dir *store.Dir, m *state.RunForked) (exists bool, err error) {
@@ -355,7 +393,10 @@ func CheckForked(ctx context.Context, dir *store.Dir, m *state.RunForked) (exist
 		return true, fmt.Errorf("%w: run %q was forked from record %d of run %q", state.ErrRunExists, string(m.Run), h.ForkedFrom.Record, string(h.ForkedFrom.Run))
 	}
 	for r, err := range dir.HistoryUntil(ctx, m.Run, 0) {
-		if err != nil {
+		switch {
+		case errors.Is(err, store.ErrRunNotFound): // it was purged in between
+			return false, nil
+		case err != nil:
 			return true, refusal.Closed(err)
 		}
 		if was, ok := r.Message.(state.RunForked); ok && was.Run == m.Run && was.From == h.ForkedFrom {

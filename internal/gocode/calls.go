@@ -1,9 +1,7 @@
 package gocode
 
 import (
-	"bytes"
 	"fmt"
-	"go/format"
 	"maps"
 	"slices"
 	"strconv"
@@ -18,7 +16,6 @@ import (
 // BuilderFile returns a file of a package with the functions of BuilderFunction. The names of the functions are given with their
 // definitions, in that order.
 func BuilderFile(header, pkg string, names []string, definitions []*workflow.Definition) ([]byte, error) {
-	var b bytes.Buffer
 	var functions strings.Builder
 	for i, d := range definitions {
 		text, err := BuilderFunction(names[i], d)
@@ -27,17 +24,8 @@ func BuilderFile(header, pkg string, names []string, definitions []*workflow.Def
 		}
 		functions.WriteString("\n" + text)
 	}
-	fmt.Fprintf(&b, "%s\npackage %s\n\nimport (\n", header, pkg)
-	for _, path := range []string{"time", "", "github.com/pawl-run/pawl/build", "github.com/pawl-run/pawl/workflow"} {
-		switch {
-		case path == "":
-			b.WriteByte('\n')
-		case strings.Contains(functions.String(), path[strings.LastIndexByte(path, '/')+1:]+"."):
-			fmt.Fprintf(&b, "%q\n", path)
-		}
-	}
-	b.WriteString(")\n" + functions.String())
-	return format.Source(b.Bytes())
+	head := fmt.Sprintf("%s\npackage %s\n", header, pkg)
+	return formatFile(head, []string{"time", "github.com/pawl-run/pawl/build", "github.com/pawl-run/pawl/workflow"}, functions.String())
 }
 
 // BuilderPackage returns a file with the function of one definition, for somebody who goes on with it in Go.

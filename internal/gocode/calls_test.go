@@ -72,7 +72,7 @@ func examples(t *testing.T) (out []named) {
 		switch base := filepath.Base(path); {
 		case filepath.Ext(path) == ".go":
 			out = append(out, textsIn(t, path, name)...)
-		case filepath.Ext(path) == ".json" || filepath.Ext(path) == ".yaml" && base != "schedules.yaml" && filepath.Base(filepath.Dir(path)) != "scenarios":
+		case filepath.Ext(path) == ".json" || filepath.Ext(path) == ".yaml" && base != "schedules.yaml" && !slices.Contains([]string{"scenarios", "testdata"}, filepath.Base(filepath.Dir(path))):
 			data, err := os.ReadFile(path)
 			require.NoError(t, err)
 			out = append(out, named{name, workflow.MustParse(data)})

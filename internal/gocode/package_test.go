@@ -136,6 +136,13 @@ func TestPackagesCompile(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, text, 0o600))
 	}
 	write("hostile/hostile.go", writePackage(t, workflow.MustParse([]byte(hostile)), Options{File: "a b\n.yaml", Output: "x y.go"}))
+	for name, o := range odd {
+		d := workflow.MustParse([]byte(o.text))
+		write("odd/"+name+"/odd.go", writePackage(t, d, Options{File: "odd.yaml"}))
+		calls, err := BuilderPackage(d, "calls")
+		require.NoError(t, err)
+		write("odd/"+name+"/calls/calls.go", calls)
+	}
 	before, err := os.ReadFile("testdata/order.yaml")
 	require.NoError(t, err)
 	caller, err := os.ReadFile("testdata/caller.txt")
@@ -144,7 +151,7 @@ func TestPackagesCompile(t *testing.T) {
 		"input":   {"customer", "client"},
 		"type":    {"express: {type: boolean}", "express: {type: string}"},
 		"signal":  {"paid", "settled"},
-		"payload": {"{cents: {type: integer}, by", "{amount: {type: integer}, by"},
+		"payload": {"[cents], properties: {cents: {type: integer}, by", "[amount], properties: {amount: {type: integer}, by"},
 		"node":    {"id: ship, ", "id: send, "},
 		"task":    {"task: quote", "task: ask"},
 		"element": {"quantity: line.quantity", "number: line.quantity"},

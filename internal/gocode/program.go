@@ -48,17 +48,33 @@ func (w *packageWriter) typeOfChain(chain []string, n *compiled.Node) goType {
 		return goType{text: "string"}
 	case chain[0] == "nodes" && len(chain) > 2 && chain[2] == "output":
 		return w.typeOfResult(w.graph.Nodes[workflow.NodeID(chain[1])], chain[3:])
-	case chain[0] == "result" && n != nil && len(n.Incoming) > 0:
-		for _, t := range n.Incoming {
-			if t.Synchronization != nil || !isSame(w.graph.Nodes[t.From].OutputSchema, w.graph.Nodes[n.Incoming[0].From].OutputSchema) {
-				return anything
-			}
-		}
-		return w.typeOfResult(w.graph.Nodes[n.Incoming[0].From], chain[1:])
+	case chain[0] == "result" && n != nil:
+		return w.typeOfEntry(n, chain[1:])
 	case n != nil && len(n.Incoming) == 1 && n.Incoming[0].Foreach != nil:
 		return w.typeOfElement(chain, n.Incoming[0])
 	}
 	return anything
+}
+
+// typeOfEntry returns the type of a part of the result with which a node begins: that of the nodes before it, if they have one schema, with
+// null where the node is the start or behind a failure. A node with a join, and each of a dag, begins without one.
+func (w *packageWriter) typeOfEntry(n *compiled.Node, steps []string) goType {
+	d := w.graph.Definition
+	if len(n.Incoming) == 0 || n.Join != workflow.JoinNone || d.Mode == workflow.ModeDAG {
+		return anything
+	}
+	before, hasNull := w.graph.Nodes[n.Incoming[0].From], n.ID == d.Start
+	for _, t := range n.Incoming {
+		if t.Synchronization != nil || !isSame(w.graph.Nodes[t.From].OutputSchema, before.OutputSchema) {
+			return anything
+		}
+		hasNull = hasNull || t.Outcome == workflow.OnError || t.Outcome == workflow.OnAlways
+	}
+	t := w.typeOfResult(before, steps)
+	if hasNull && len(steps) == 0 {
+		return t.orNil()
+	}
+	return t
 }
 
 // typeOfResult returns the type of a part of a node's result.
@@ -106,12 +122,15 @@ func (w *packageWriter) typeBelow(root, pointer string, steps []string) goType {
 		if !ok {
 			return anything
 		}
-		if ref, ok := m["$ref"].(string); ok && strings.HasPrefix(ref, "#") {
-			pointer = ref
-			continue
-		}
 		if len(steps) == 0 {
 			return w.typeAt(root, pointer)
+		}
+		if w.countParts(root, m, steps[0], map[string]bool{}) > 1 {
+			return anything
+		}
+		if ref, ok := m["$ref"].(string); ok && strings.HasPrefix(ref, "#") && partAt(m, steps[0]) == nil {
+			pointer = ref
+			continue
 		}
 		if steps[0] == elementStep {
 			pointer += "/items"
@@ -121,6 +140,35 @@ func (w *packageWriter) typeBelow(root, pointer string, steps []string) goType {
 		steps = steps[1:]
 	}
 	return anything
+}
+
+// partAt returns what a schema itself says of a step, or nil.
+func partAt(m map[string]any, step string) any {
+	if step == elementStep {
+		return m["items"]
+	}
+	return partOf(m, "properties")[step]
+}
+
+// countParts returns how many parts of a schema describe a step, each place that they refer to once.
+func (w *typeWriter) countParts(root string, schema any, step string, seen map[string]bool) int {
+	m, _ := schema.(map[string]any)
+	n := 0
+	if partAt(m, step) != nil {
+		n++
+	}
+	if ref, ok := m["$ref"].(string); ok && !seen[ref] {
+		seen[ref] = true
+		target, _ := lookUp(w.roots[root], ref)
+		n += w.countParts(root, target, step, seen)
+	}
+	for _, keyword := range severals {
+		list, _ := m[keyword].([]any)
+		for _, part := range list {
+			n += w.countParts(root, part, step, seen)
+		}
+	}
+	return n
 }
 
 // maxSteps bounds how far a part of a schema may be from its root.

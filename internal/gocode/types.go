@@ -3,8 +3,6 @@ package gocode
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -12,13 +10,18 @@ import (
 
 // A goType is the Go type of the values of a JSON Schema.
 type goType struct {
-	text    string
-	isNil   bool   // nil is among its values: a pointer, a slice, a map or any
-	isOpen  bool   // while its declaration is written: what refers to it is within it
-	comment string // what the type does not say; "" is nothing
+	text     string
+	isNil    bool    // nil is among its values: a pointer, a slice, a map or any
+	isOpen   bool    // while its declaration is written: what refers to it is within it
+	isStrict bool    // it is a struct, or has parts that are: it holds no other fields
+	fields   []field // of a struct whose declaration is written
+	comment  string  // what the type does not say; "" is nothing
 }
 
-var anything = goType{text: "any", isNil: true}
+var (
+	anything  = goType{text: "any", isNil: true}
+	anyObject = goType{text: "map[string]any", isNil: true}
+)
 
 // orNil returns the type with nil among its values.
 func (t goType) orNil() goType {
@@ -32,27 +35,37 @@ func (t goType) orNil() goType {
 // below that: the type of a place is declared once.
 type typeWriter struct {
 	strings.Builder
-	names   scope
-	roots   map[string]any
-	known   map[string]goType // by root and pointer
-	inside  map[string]bool   // those that something within them refers to
-	called  map[string]string // those that have a name of their own
-	imports map[string]bool
+	names    scope
+	roots    map[string]any
+	known    map[string]goType // by root and pointer
+	inside   map[string]bool   // those that something within them refers to
+	called   map[string]string // those that have a name of their own
+	declared map[string]bool   // the types that are written, by their names
 }
 
 // declareRoot declares the type of a schema by its name.
 func (w *typeWriter) declareRoot(name string, schema any) {
 	w.roots[name] = schema
 	w.names[name] = true
-	t := w.typeAt(name, "#")
-	if t.text != name {
-		says := "is as the schema of the definition says."
-		if t.text == "map[string]any" {
-			says = "is any object."
-		}
-		fmt.Fprintf(w, "\n// %s %s\ntype %s %s\n", name, says, name, t.text)
-		w.known[name+"#"] = goType{text: name, isNil: t.isNil}
+	if t := w.typeAt(name, "#"); !w.declared[name] {
+		w.known[name+"#"] = w.declareAs(name, t)
 	}
+}
+
+// declareAs declares a type by a name, and returns it. A date-time is only given one more name: a type of its own would lack the methods
+// that read and write it.
+func (w *typeWriter) declareAs(name string, t goType) goType {
+	says, is := "is as the schema of the definition says.", ""
+	switch strings.TrimPrefix(t.text, "*") {
+	case "map[string]any":
+		says = "is any object."
+	case "time.Time":
+		is = "= "
+	}
+	w.declared[name] = true
+	fmt.Fprintf(w, "\n// %s %s\ntype %s %s%s\n", name, says, name, is, t.text)
+	t.text, t.comment = name, ""
+	return t
 }
 
 // typeAt returns the type of the schema at a place, and declares it.
@@ -61,7 +74,7 @@ func (w *typeWriter) typeAt(root, pointer string) goType {
 	if t, ok := w.known[key]; ok {
 		if t.isOpen {
 			w.inside[key] = true
-			return goType{text: "*" + t.text, isNil: true}
+			return goType{text: "*" + t.text, isNil: true, isStrict: true}
 		}
 		return t
 	}
@@ -76,11 +89,10 @@ func (w *typeWriter) typeAt(root, pointer string) goType {
 	w.known[key] = goType{text: name, isOpen: true}
 	t := w.typeOf(schema, name, root, pointer)
 	switch {
-	case t.text == name || name == root:
+	case w.declared[name]:
 	case w.inside[key]:
-		fmt.Fprintf(w, "\ntype %s %s\n", name, t.text)
-		t = goType{text: name, isNil: t.isNil}
-	default:
+		t = w.declareAs(name, t)
+	case name != root:
 		delete(w.names, name) // nothing is declared by it
 	}
 	w.known[key] = t
@@ -97,11 +109,11 @@ func (w *typeWriter) typeOf(schema any, name, root, pointer string) goType {
 		if !strings.HasPrefix(ref, "#") || w.known[root+ref].isOpen && w.known[root+ref].text == name && root+ref == root+pointer {
 			return goType{text: "any", isNil: true, comment: "it is described by " + ref}
 		}
-		return w.typeAt(root, ref)
+		return w.joinSiblings(w.typeAt(root, ref), m, name, root, pointer)
 	}
-	for _, several := range []string{"oneOf", "anyOf", "allOf"} {
+	for _, several := range severals {
 		if list, ok := m[several].([]any); ok {
-			return w.typeOfSeveral(several, list, root, pointer)
+			return w.joinSiblings(w.typeOfSeveral(several, list, root, pointer), m, name, root, pointer)
 		}
 	}
 	kinds, hasNull := kindsOf(m)
@@ -118,6 +130,9 @@ func (w *typeWriter) typeOf(schema any, name, root, pointer string) goType {
 	}
 	return t
 }
+
+// severals are the keywords of schemas that join others.
+var severals = []string{"oneOf", "anyOf", "allOf"}
 
 // typeOfSeveral returns the type of a schema that joins others: that of one, or of one and null.
 func (w *typeWriter) typeOfSeveral(keyword string, list []any, root, pointer string) goType {
@@ -162,6 +177,7 @@ func kindsOf(m map[string]any) (kinds []string, hasNull bool) {
 		case isTexts(m["enum"]):
 			kinds = []string{"string"}
 		}
+		hasNull = listsValue(m["enum"], nil)
 	}
 	return kinds, hasNull
 }
@@ -174,13 +190,13 @@ func (w *typeWriter) typeOfKind(kind string, m map[string]any, name, root, point
 		if m["prefixItems"] != nil || m["items"] == nil {
 			return goType{text: "[]any", isNil: true}
 		}
-		return goType{text: "[]" + w.typeAt(root, pointer+"/items").text, isNil: true}
+		item := w.typeAt(root, pointer+"/items")
+		return goType{text: "[]" + item.text, isNil: true, isStrict: item.isStrict}
 	case "string":
 		switch {
 		case isTexts(m["enum"]):
 			return w.declareEnum(m, name)
 		case m["format"] == "date-time":
-			w.imports["time"] = true
 			return goType{text: "time.Time"}
 		case m["contentEncoding"] == "base64":
 			return goType{text: "[]byte", isNil: true}
@@ -215,6 +231,7 @@ func isTexts(enum any) bool {
 
 // declareEnum declares a type of texts, and its values.
 func (w *typeWriter) declareEnum(m map[string]any, name string) goType {
+	w.declared[name] = true
 	fmt.Fprintf(w, "\n%stype %s string\n\n// The values of %s.\nconst (\n", commentText(m["description"], name+" is one of the texts below."), name, name)
 	for _, v := range m["enum"].([]any) {
 		if text, ok := v.(string); ok {
@@ -231,56 +248,17 @@ func (w *typeWriter) typeOfObject(m map[string]any, name, root, pointer string) 
 	others := m["additionalProperties"]
 	_, described := others.(map[string]any)
 	if len(properties) == 0 && described && m["patternProperties"] == nil {
-		return goType{text: "map[string]" + w.typeAt(root, pointer+"/additionalProperties").text, isNil: true}
+		value := w.typeAt(root, pointer+"/additionalProperties")
+		return goType{text: "map[string]" + value.text, isNil: true, isStrict: value.isStrict}
 	}
-	if len(properties) == 0 || described || others == true || m["patternProperties"] != nil || !canBeTags(properties) {
-		return goType{text: "map[string]any", isNil: true}
+	if len(properties) == 0 || takesOthers(m) || !canBeTags(keysOf(m)) {
+		return anyObject
 	}
-	var fields strings.Builder
-	taken := scope{}
-	required, _ := m["required"].([]any)
-	for _, key := range slices.Sorted(maps.Keys(properties)) {
-		place := pointer + "/properties/" + escapePointer(key)
-		t := w.typeAt(root, place)
-		isOptional := !slices.Contains(required, any(key))
-		if isOptional {
-			t = t.orNil()
-		}
-		property, _ := properties[key].(map[string]any)
-		fields.WriteString(fieldText(taken.takeName(Identifier(key)), key, t, isOptional, commentText(property["description"], "")))
+	t := goType{isStrict: true, fields: w.fieldsOf(m, root, pointer)}
+	if t.lacksFieldsOf(laterParts(m)) {
+		return anyObject
 	}
-	fmt.Fprintf(w, "\n%stype %s struct {\n%s}\n", commentText(m["description"], ""), name, fields.String())
-	return goType{text: name}
-}
-
-// fieldText returns the field of a struct.
-func fieldText(name, key string, t goType, isOptional bool, comment string) string {
-	tag := key
-	if isOptional {
-		tag += ",omitzero"
-	} else if key == "-" {
-		tag += ","
-	}
-	line := fmt.Sprintf("%s%s %s `json:%q`", comment, name, t.text, tag)
-	if t.comment != "" {
-		line += " // " + plainText(t.comment)
-	}
-	return line + "\n"
-}
-
-// canBeTags says whether the names of fields can stand in a tag, as encoding/json reads it.
-func canBeTags(properties map[string]any) bool {
-	for name := range properties {
-		for _, r := range name {
-			if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) {
-				return false
-			}
-		}
-		if name == "" {
-			return false
-		}
-	}
-	return true
+	return w.writeStruct(name, m["description"], t.fields)
 }
 
 // commentText returns a description as a comment of its own lines.
@@ -354,30 +332,4 @@ func nameOfPointer(pointer string) string {
 		}
 	}
 	return name
-}
-
-// A field is one of a struct that no schema describes.
-type field struct {
-	key        string
-	t          goType
-	isOptional bool
-}
-
-// declareFields declares a struct of fields, or any object where a name cannot be a tag.
-func (w *typeWriter) declareFields(name, comment string, fields []field) {
-	keys := map[string]any{}
-	for _, f := range fields {
-		keys[f.key] = nil
-	}
-	w.names[name] = true
-	if !canBeTags(keys) {
-		fmt.Fprintf(w, "\n%stype %s map[string]any\n", commentText(comment, ""), name)
-		return
-	}
-	taken := scope{}
-	fmt.Fprintf(w, "\n%stype %s struct {\n", commentText(comment, ""), name)
-	for _, f := range fields {
-		w.WriteString(fieldText(taken.takeName(Identifier(f.key)), f.key, f.t, f.isOptional, ""))
-	}
-	w.WriteString("}\n")
 }

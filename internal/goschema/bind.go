@@ -30,7 +30,7 @@ func findFault(v any, t reflect.Type, err error) *Problem {
 	for t.Kind() == reflect.Pointer && !saysItsJSON(t) {
 		t = t.Elem()
 	}
-	if scalarOf(t) != nil {
+	if scalarOf(t, reading) != nil {
 		return &Problem{"", describeFault(err)}
 	}
 	switch v := v.(type) {

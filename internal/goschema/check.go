@@ -117,8 +117,15 @@ func (s *Schema) Suggest(key string) string {
 	if len(names) == 0 {
 		return ": it has none"
 	}
-	return ": there are " + strings.Join(names[:min(len(names), 10)], ", ")
+	known := ": there are " + strings.Join(names[:min(len(names), maxNames)], ", ")
+	if len(names) > maxNames {
+		known += fmt.Sprintf(" and %d more", len(names)-maxNames)
+	}
+	return known
 }
+
+// maxNames bounds the fields that a problem lists.
+const maxNames = 10
 
 // checkType compares the kind of a value, which is not null, and what the tag enum lists.
 func (s *Schema) checkType(v any) *Problem {

@@ -1,6 +1,7 @@
 package goschema
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -26,9 +27,12 @@ var (
 	reader          = reflect.TypeFor[io.Reader]()
 )
 
-// Of returns the schema of a type. Its error is an [UnsupportedError].
-func Of(t reflect.Type) (*Schema, error) {
-	d := &deriver{within: map[reflect.Type]*Schema{}, defs: map[string]*Schema{}}
+// Of returns the schema of a type, as encoding/json writes its values. Its error is an [UnsupportedError].
+func Of(t reflect.Type) (*Schema, error) { return deriveSchema(t, writing) }
+
+// deriveSchema returns the schema of a type for a direction.
+func deriveSchema(t reflect.Type, by direction) (*Schema, error) {
+	d := &deriver{by: by, within: map[reflect.Type]*Schema{}, lists: map[reflect.Type]*Schema{}, defs: map[string]*Schema{}, named: map[string]reflect.Type{}}
 	s, err := d.schemaOf(t, t.String())
 	if err != nil {
 		return nil, err
@@ -43,15 +47,40 @@ func Of(t reflect.Type) (*Schema, error) {
 	return s, nil
 }
 
+// A direction says whether encoding/json reads values of a type, as the input of a handler, or writes them: a type may have a method for one
+// of both alone.
+type direction int
+
+const (
+	reading          direction = iota
+	writing                    // nobody knows whether it can take the address of a value
+	writingByAddress           // behind a pointer and in a slice it can, and finds the methods of a pointer
+)
+
+// byAddress returns the direction for a value that has an address.
+func (by direction) byAddress() direction {
+	if by == writing {
+		return writingByAddress
+	}
+	return by
+}
+
 // A deriver walks one type.
 type deriver struct {
+	by     direction                // reading or writing
 	within map[reflect.Type]*Schema // the structs that the walk is in
-	defs   map[string]*Schema       // the structs that were met within themselves
+	lists  map[reflect.Type]*Schema // the slices, arrays and maps that it is in, below the innermost of these structs
+	defs   map[string]*Schema       // the types that were met within themselves
+	named  map[string]reflect.Type  // by their names in defs
 	parts  int
 }
 
 func (d *deriver) schemaOf(t reflect.Type, place string) (*Schema, error) {
-	s, err := d.schemaOfType(t, place)
+	return d.schemaOfPart(t, d.by, place)
+}
+
+func (d *deriver) schemaOfPart(t reflect.Type, by direction, place string) (*Schema, error) {
+	s, err := d.schemaOfType(t, by, place)
 	if err == nil && slices.Contains(nilKinds, t.Kind()) {
 		nullable := *s // s itself may be one of the root's Defs
 		nullable.Nullable = true
@@ -63,16 +92,22 @@ func (d *deriver) schemaOf(t reflect.Type, place string) (*Schema, error) {
 // nilKinds are the kinds of types whose nil is null.
 var nilKinds = []reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface}
 
-// schemaOfType is schemaOf, but for null.
-func (d *deriver) schemaOfType(t reflect.Type, place string) (*Schema, error) {
+// schemaOfType is schemaOfPart, but for null.
+func (d *deriver) schemaOfType(t reflect.Type, by direction, place string) (*Schema, error) {
 	if d.parts++; d.parts > maxParts {
 		return nil, &UnsupportedError{place, fmt.Sprintf("the type has more than %d parts", maxParts)}
 	}
-	for t.Kind() == reflect.Pointer && !saysItsJSON(t) {
-		t = t.Elem()
+	for ; t.Kind() == reflect.Pointer && !saysItsJSON(t); d.parts++ {
+		if d.parts > maxParts {
+			return nil, &UnsupportedError{place, fmt.Sprintf("%s points to itself", t)}
+		}
+		t, by = t.Elem(), by.byAddress()
 	}
-	if s := scalarOf(t); s != nil {
+	if s := scalarOf(t, by); s != nil {
 		return s, nil
+	}
+	if s := cmp.Or(d.within[t], d.lists[t]); s != nil {
+		return d.referTo(t, s), nil
 	}
 	switch t.Kind() {
 	case reflect.Struct:
@@ -92,9 +127,20 @@ func saysItsJSON(t reflect.Type) bool {
 	return p.Implements(marshaler) || p.Implements(unmarshaler) || p.Implements(textMarshaler) || p.Implements(textUnmarshaler)
 }
 
+// referTo returns a schema that refers to that of a type within which the type is met again. The root's Defs have it by the type's name,
+// with a number if another type is called so.
+func (d *deriver) referTo(t reflect.Type, s *Schema) *Schema {
+	name := t.String()
+	for n := 2; d.named[name] != nil && d.named[name] != t; n++ {
+		name = t.String() + strconv.Itoa(n)
+	}
+	d.defs[name], d.named[name] = s, t
+	return &Schema{Ref: "#/$defs/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name), target: s}
+}
+
 // scalarOf returns the schema of a type without parts, or nil. A type that says its own JSON may be anything, unless it
-// says a text.
-func scalarOf(t reflect.Type) *Schema {
+// says a text in this direction.
+func scalarOf(t reflect.Type, by direction) *Schema {
 	p := reflect.PointerTo(t)
 	switch {
 	case t == timeType:
@@ -105,8 +151,10 @@ func scalarOf(t reflect.Type) *Schema {
 		return &Schema{Type: "number", Go: t.String()}
 	case p.Implements(marshaler) || p.Implements(unmarshaler):
 		return &Schema{Go: t.String()}
-	case p.Implements(textMarshaler) || p.Implements(textUnmarshaler):
+	case by == reading && p.Implements(textUnmarshaler), by == writing && t.Implements(textMarshaler), by == writingByAddress && p.Implements(textMarshaler):
 		return &Schema{Type: "string", Go: t.String()}
+	case by != reading && saysItsJSON(t): // a text only where encoding/json can take the address, or whatever its kind is
+		return &Schema{Go: t.String()}
 	}
 	switch t.Kind() {
 	case reflect.Bool:
@@ -129,35 +177,50 @@ func (d *deriver) listOf(t reflect.Type, place string) (*Schema, error) {
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !saysItsJSON(t.Elem()) {
 		return &Schema{Type: "string", Encoding: "base64", Go: t.String()}, nil
 	}
-	items, err := d.schemaOf(t.Elem(), place)
-	s := &Schema{Type: "array", Items: items, Go: t.String()}
+	s := &Schema{Type: "array", Go: t.String()}
+	by := d.by.byAddress()
 	if t.Kind() == reflect.Array {
-		s.Length = new(t.Len())
+		s.Length, by = new(t.Len()), d.by
 	}
+	d.lists[t] = s
+	defer delete(d.lists, t)
+	items, err := d.schemaOfPart(t.Elem(), by, place)
+	s.Items = items
 	return s, err
 }
 
 func (d *deriver) mapOf(t reflect.Type, place string) (*Schema, error) {
-	key := t.Key()
-	if k := key.Kind(); k != reflect.String && (k < reflect.Int || k > reflect.Uintptr) && !key.Implements(textMarshaler) {
+	if !d.isKey(t.Key()) {
 		return nil, &UnsupportedError{place, fmt.Sprintf("%s has no JSON form: its keys are no texts", t)}
 	}
+	s := &Schema{Type: "object", Go: t.String()}
+	d.lists[t] = s
+	defer delete(d.lists, t)
 	values, err := d.schemaOf(t.Elem(), place)
-	return &Schema{Type: "object", Additional: values, Go: t.String()}, err
+	s.Additional = values
+	return s, err
 }
 
-// structOf returns the schema of a struct. A struct within itself is one of the root's Defs, which the second meeting
-// refers to.
-func (d *deriver) structOf(t reflect.Type) (*Schema, error) {
-	if s := d.within[t]; s != nil {
-		name := t.String()
-		d.defs[name] = s
-		return &Schema{Ref: "#/$defs/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name), target: s}, nil
+// isKey says whether encoding/json knows the keys of a map as texts.
+func (d *deriver) isKey(t reflect.Type) bool {
+	says := t.Implements(textMarshaler)
+	if d.by == reading {
+		says = reflect.PointerTo(t).Implements(textUnmarshaler)
 	}
+	k := t.Kind()
+	return says || k == reflect.String || k >= reflect.Int && k <= reflect.Uintptr
+}
+
+// structOf returns the schema of a struct.
+func (d *deriver) structOf(t reflect.Type) (*Schema, error) {
 	s := &Schema{Type: "object", Properties: map[string]*Schema{}, Additional: false, Go: t.String()}
-	d.within[t] = s
-	defer delete(d.within, t)
+	lists := d.lists
+	d.within[t], d.lists = s, map[reflect.Type]*Schema{}
+	defer func() { delete(d.within, t); d.lists = lists }()
 	for _, f := range fieldsOf(t) {
+		if d.by == reading && f.unset != "" {
+			return nil, &UnsupportedError{f.unset, "encoding/json cannot set a pointer to an embedded unexported struct: embed the struct itself, or export it"}
+		}
 		p, err := d.schemaOf(f.Type, f.place)
 		if err != nil {
 			return nil, err

@@ -2,8 +2,9 @@
 //
 // A schema describes a type as encoding/json reads and writes it: names and omissions from the json
 // tag, embedded structs, time.Time as a text, bytes as base64, a type that says its own JSON as
-// anything. Two tags of a field are this package's: doc is its description, and enum lists its values,
-// separated by commas:
+// anything. A type that says its own text is a text where encoding/json is sure to ask it: in
+// [OfInput] by UnmarshalText, and elsewhere by MarshalText. Two tags of a field are this package's:
+// doc is its description, and enum lists its values, separated by commas:
 //
 //	type Order struct {
 //		Number string   `json:"number" doc:"as printed on the bill"`
@@ -17,6 +18,6 @@
 // exact one first, then without regard to case.
 //
 // [Of] walks a type once, when a handler is made; a part that JSON cannot represent, such as a channel, is an error
-// that names the field. [Schema.Check] walks a value. A Schema marshals to the JSON Schema (2020-12)
+// that names the field. A type that holds itself is described once, in $defs. [Schema.Check] walks a value. A Schema marshals to the JSON Schema (2020-12)
 // that package workflow takes, with the Go type and field of each part as x-go.
 package goschema

@@ -29,12 +29,12 @@ func qualifiedName(t reflect.Type) string { return t.PkgPath() + "." + t.Name() 
 // errUntyped refuses a handler of a task.
 var errUntyped = errors.New("input: a handler of a pawl.Task has no types; give the function that pawl.Typed takes")
 
-// OfInput returns the schema of the input of a handler.
+// OfInput returns the schema of the input of a handler, as encoding/json reads its values.
 func OfInput(t reflect.Type) (*Schema, error) {
 	if qualifiedName(t) == taskType {
 		return nil, errUntyped
 	}
-	s, err := Of(t)
+	s, err := deriveSchema(t, reading)
 	if err != nil {
 		return nil, fmt.Errorf("input: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // A field is one that encoding/json writes for a struct, of the struct itself or of one embedded in it.
@@ -14,8 +15,9 @@ type field struct {
 	place    string // TYPE.FIELD
 	tagged   bool   // the tag says the name
 	optional bool
-	quoted   bool // the tag says ",string"
-	depth    int  // of embedding
+	quoted   bool   // the tag says ",string"
+	depth    int    // of embedding
+	unset    string // the place of a nil pointer on the way to it that encoding/json cannot set
 }
 
 // fieldsOf returns the fields of a struct by the rules of encoding/json: of several with one name the least deeply
@@ -60,6 +62,7 @@ type fieldsIn struct {
 	depth  int                   // of embedding
 	within map[reflect.Type]bool // structs
 	absent bool                  // one of them is embedded by a pointer, which may be nil
+	unset  string                // the place of such a pointer to an unexported struct
 }
 
 // collectFields adds the fields of a struct and of those embedded in it.
@@ -70,27 +73,46 @@ func collectFields(t reflect.Type, in fieldsIn, to *[]field) {
 	in.within[t] = true
 	defer delete(in.within, t)
 	for i := range t.NumField() {
-		f := t.Field(i)
-		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Tag.Get("json") == "-" {
-			continue
-		}
+		f, place := t.Field(i), t.String()+"."+t.Field(i).Name
+		tag, options := readTag(f.Tag.Get("json"))
 		inner := f.Type
 		if inner.Kind() == reflect.Pointer {
 			inner = inner.Elem()
 		}
-		if f.Anonymous && tag == "" && inner.Kind() == reflect.Struct && !saysItsJSON(inner) {
-			collectFields(inner, fieldsIn{in.depth + 1, in.within, in.absent || inner != f.Type}, to)
+		embedded := f.Anonymous && inner.Kind() == reflect.Struct
+		if f.Tag.Get("json") == "-" || !embedded && !f.IsExported() {
 			continue
 		}
-		if !f.IsExported() {
+		unset := in.unset
+		if unset == "" && inner != f.Type && !f.IsExported() {
+			unset = place
+		}
+		if embedded && tag == "" {
+			collectFields(inner, fieldsIn{in.depth + 1, in.within, in.absent || inner != f.Type, unset}, to)
 			continue
 		}
 		*to = append(*to, field{
-			StructField: f, name: cmp.Or(tag, f.Name), place: t.String() + "." + f.Name, tagged: tag != "", depth: in.depth,
+			StructField: f, name: cmp.Or(tag, f.Name), place: place, tagged: tag != "", depth: in.depth, unset: unset,
 			optional: in.absent || mayBeAbsent(f.Type, options), quoted: hasOption(options, "string") && isQuotable(f.Type),
 		})
 	}
+}
+
+// readTag returns the name of a json tag, if encoding/json would not ignore it, and its options.
+func readTag(tag string) (name, options string) {
+	name, options, _ = strings.Cut(tag, ",")
+	if !IsTagName(name) {
+		name = ""
+	}
+	return name, options
+}
+
+// IsTagName says whether encoding/json takes a text as the name in a json tag, and does not ignore it.
+func IsTagName(name string) bool {
+	odd := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
+	}
+	return name != "" && !strings.ContainsFunc(name, odd)
 }
 
 func hasOption(options, name string) bool { return slices.Contains(strings.Split(options, ","), name) }
@@ -114,4 +136,15 @@ func isQuotable(t reflect.Type) bool {
 }
 
 // foldCase returns a name as encoding/json compares it where the exact one is not there.
-func foldCase(name string) string { return strings.ToLower(name) }
+func foldCase(name string) string { return strings.Map(firstCase, name) }
+
+// firstCase returns the first of the letters that differ from one in case alone.
+func firstCase(r rune) rune {
+	for {
+		next := unicode.SimpleFold(r)
+		if next <= r {
+			return next
+		}
+		r = next
+	}
+}

@@ -128,6 +128,8 @@ func TestOutputOfAReader(t *testing.T) {
 	}
 }
 
+type endless *endless
+
 // JSON cannot say some types, and the error names the field.
 func TestUnsupportedTypes(t *testing.T) {
 	type nested struct{ Rates map[string]chan int }
@@ -136,6 +138,7 @@ func TestUnsupportedTypes(t *testing.T) {
 		"goschema_test.nested.Rates: chan int has no JSON form":              reflect.TypeFor[[]nested](),
 		"func(): func() has no JSON form":                                    reflect.TypeFor[func()](),
 		"map[bool]int: map[bool]int has no JSON form: its keys are no texts": reflect.TypeFor[map[bool]int](),
+		"*goschema_test.endless: goschema_test.endless points to itself":     reflect.TypeFor[*endless](),
 		"*complex128: complex128 has no JSON form":                           reflect.TypeFor[*complex128](),
 		"struct { N int \"enum:\\\"one\\\"\" }.N: enum \"one\" is no integer": reflect.TypeFor[struct {
 			N int `enum:"one"`
@@ -294,9 +297,35 @@ func TestSchemasAreReadAgain(t *testing.T) {
 	}
 }
 
+// A field is found by another case of its name where encoding/json finds it, also in letters that have three cases or change in one
+// direction only.
+func TestNamesInOtherCases(t *testing.T) {
+	type named struct {
+		Kiss int `json:"kiss"`
+	}
+	s, err := goschema.Of(reflect.TypeFor[named]())
+	require.NoError(t, err)
+	for key, want := range map[string]bool{"kiss": true, "KISS": true, "ki\u017fs": true, "\u212aiss": true, "k\u0130ss": false, "k\u0131ss": false, "ki\u00df": false} {
+		text, err := json.Marshal(map[string]int{key: 1})
+		require.NoError(t, err)
+		var v named
+		require.NoError(t, json.Unmarshal(text, &v))
+		require.Equal(t, want, v.Kiss == 1, key)
+		require.Equal(t, want, s.Check(decode(t, string(text))) == nil, key)
+	}
+}
+
 func decode(t *testing.T, text string) any {
 	t.Helper()
 	v, err := value.Decode([]byte(text), value.Limits{})
 	require.NoError(t, err)
 	return v
+}
+
+// A key that names no field is answered with the fields that there are, and with how many more.
+func TestSuggest(t *testing.T) {
+	s, err := goschema.Of(reflect.TypeFor[struct{ A, B, C, D, E, F, G, H, I, J, Total, Zone int }]())
+	require.NoError(t, err)
+	require.Equal(t, ": there are A, B, C, D, E, F, G, H, I, J and 2 more", s.Suggest("price"))
+	require.Equal(t, `: did you mean "Zone"?`, s.Suggest("Zon"))
 }

@@ -56,6 +56,11 @@ func readSchema(data []byte) (*Schema, error) {
 			return nil, err
 		}
 	}
+	for _, name := range s.Required {
+		if s.Properties[name] == nil {
+			return nil, fmt.Errorf("the schema requires %q, which it does not describe", name)
+		}
+	}
 	s.foldNames()
 	return s, nil
 }

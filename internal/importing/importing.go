@@ -61,7 +61,7 @@ func Read(ctx context.Context, from *replay.Recording, host Host) (*store.ForkSo
 }
 
 func readSource(ctx context.Context, from *replay.Recording, host Host) (*store.ForkSource, error) {
-	seen, err := replay.Check(from)
+	seen, err := checkUntil(ctx, from)
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +94,24 @@ func readSource(ctx context.Context, from *replay.Recording, host Host) (*store.
 	return store.NewForkSource(head, g, records)
 }
 
+// checkUntil plans a recorded run again, unless ctx ends before.
+func checkUntil(ctx context.Context, from *replay.Recording) (replay.Report, error) {
+	if from.Graph() == nil || from.Redacted() {
+		return replay.Check(from) // it says why not
+	}
+	var broken error // which names the run already
+	watched := replay.New(from.Run, from.Graph(), func(yield func(decision.Record, error) bool) {
+		for r, err := range from.Records() {
+			if broken = cmp.Or(err, ctx.Err()); !yield(r, broken) || broken != nil {
+				return
+			}
+		}
+	})
+	watched.Source = from.Source
+	seen, err := replay.Check(watched)
+	return seen, cmp.Or(broken, err)
+}
+
 // Definitions are those of an engine directory; *store.Dir is one.
 type Definitions interface {
 	Graph(hash string) (*compiled.Graph, error)
@@ -107,8 +125,16 @@ func CheckState(s *state.State, bounds workflow.Bounds, here Definitions) error 
 	}
 	for _, pin := range s.Pins {
 		if _, err := here.Graph(pin.Hash); err != nil {
-			return fmt.Errorf("%w: the run needs the subworkflow %s@%d with the hash %.12s: publish it here", refusal.ErrInvalid, pin.Name, pin.Version, pin.Hash)
+			return fmt.Errorf("%w: the run needs the subworkflow %s with the hash %.12s: publish it here, as with pawl publish", refusal.ErrInvalid, nameOf(pin), pin.Hash)
 		}
 	}
 	return nil
+}
+
+// nameOf names what a node asks for: a version, or the latest.
+func nameOf(pin state.Pin) string {
+	if pin.Version == 0 {
+		return pin.Name + ", as its latest version was,"
+	}
+	return fmt.Sprintf("%s@%d", pin.Name, pin.Version)
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/column"
@@ -137,14 +138,11 @@ func readEntryOf(r *sqlite.ValueReader) *runfile.Entry {
 
 // PatchRow returns a row of RunColumns with other parts RowLast and RowState, each with its checksum; a nil part stays.
 func PatchRow(r *sqlite.Row, last, state []driver.Value) *sqlite.Row {
-	values := bytesOf(r.Values())
+	values := slices.Clone(r.Values())
 	copy(values[rowParts[RowLast].first:], last)
 	copy(values[rowParts[RowState].first:], state)
 	return sqlite.NewRow(values)
 }
-
-// bytesOf returns the values in a slice of their own.
-func bytesOf(values []driver.Value) []driver.Value { return append([]driver.Value(nil), values...) }
 
 const (
 	putAdvanced  = `INSERT INTO log (key, at, epoch, planner, message, decisions, vals, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
@@ -214,7 +212,7 @@ func MoveRow(db *sqlite.Conn, num int64, last, state []driver.Value) error {
 	if state != nil {
 		text = moveAndState
 	}
-	args := append(append(bytesOf(last), state...), num)
+	args := slices.Concat(last, state, []driver.Value{num})
 	n, err := db.Exec(text, args...)
 	if err == nil && n != 1 {
 		err = errors.New("the row of a run is gone")

@@ -6,6 +6,7 @@ import (
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // A BlobRef is a blob that a run refers to: a row of blob_refs.
@@ -32,19 +33,33 @@ func AppendRefs(out []BlobRef, r *decision.Record, g *compiled.Graph) []BlobRef 
 
 // appendMessageRefs appends the blobs that a message itself refers to.
 func appendMessageRefs(out []BlobRef, m state.Message) []BlobRef {
-	if done, ok := m.(state.TaskCompleted); ok {
-		out = appendRefsOf(out, done.Metadata)
-		for _, a := range done.Artifacts {
-			out = append(out, BlobRef{a.Hash, true})
+	measure := value.Measure{}
+	switch m := m.(type) {
+	case state.Start:
+		measure = m.Measure
+	case state.TaskCompleted:
+		out, measure = appendReportRefs(out, m.Metadata, m.Artifacts), m.Measure
+	case state.TaskFailed:
+		out = appendReportRefs(out, m.Metadata, nil)
+	case state.RunForked:
+		for _, k := range m.Kept {
+			out = appendReportRefs(out, k.Metadata, k.Artifacts)
 		}
-		if hasNoRefs(done.Measure) {
-			return out
-		}
+	default: // the others report nothing
 	}
-	if begun, ok := m.(state.Start); ok && hasNoRefs(begun.Measure) {
+	if hasNoRefs(measure) {
 		return out
 	}
 	return appendRefsOf(out, messagePayload(m))
+}
+
+// appendReportRefs appends the blobs of what a handler reported beside its output.
+func appendReportRefs(out []BlobRef, metadata map[string]any, artifacts []workflow.Artifact) []BlobRef {
+	out = appendRefsOf(out, metadata)
+	for _, a := range artifacts {
+		out = append(out, BlobRef{a.Hash, true})
+	}
+	return out
 }
 
 // hasNoRefs reports whether a value was measured, and has no references.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"slices"
 
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
@@ -15,6 +16,9 @@ const SecretSize = 32
 
 // ErrDamagedSecret says that the secret is not what was written.
 var ErrDamagedSecret = errors.New("the secret in its table meta is damaged")
+
+// ErrNoSecret says that a part of a pawl.db has no secret.
+var ErrNoSecret = errors.New("there is none")
 
 const (
 	getSecret = `SELECT key, value FROM meta WHERE key NOT IN ('epoch', 'sealed', 'log', 'redo')`
@@ -42,6 +46,27 @@ func ReadSecret(db *sqlite.Conn) (secret []byte, err error) {
 		return nil
 	})
 	return secret, err
+}
+
+// FindSecret returns the secret in the first pages of a pawl.db. It fails with ErrNoSecret.
+func FindSecret(data []byte) (secret []byte, err error) {
+	image := slices.Clone(data)
+	if len(image) < PageSize {
+		return nil, ErrNoSecret
+	}
+	image[18], image[19] = 1, 1                                         // not with a write-ahead log, which a database in memory cannot have
+	binary.BigEndian.PutUint32(image[28:], uint32(len(image)/PageSize)) //nolint:gosec // the caller has few
+	db, err := sqlite.Open(sqlite.Memory, `PRAGMA trusted_schema=OFF`)
+	if err != nil {
+		return nil, err
+	}
+	if err = db.Deserialize(image); err == nil {
+		secret, err = ReadSecret(db)
+	}
+	if err == nil && secret == nil {
+		err = ErrNoSecret
+	}
+	return secret, errors.Join(err, db.Close())
 }
 
 // NewSecret draws a secret and keeps it.

@@ -20,7 +20,7 @@ import (
 
 // A Directory is the engine directory as a Keeper sees it; *store.Dir is one.
 type Directory interface {
-	Refers(hash string) (bool, error) // whether a run, an artifact or a kept outcome refers to a blob
+	Refers(ctx context.Context, hash string) (bool, error) // whether a run, an artifact or a kept outcome refers to a blob
 }
 
 // A Keeper is the store of an engine's blobs, with those that are on their way into a run.
@@ -76,11 +76,17 @@ const minAge = time.Minute
 
 // Collect removes the blobs that nothing refers to and that were last put longer ago than age, and returns how many, with how many
 // bytes.
-func (k *Keeper) Collect(ctx context.Context, age time.Duration) (blobs int, bytes int64, err error) {
+//
+// The owners of a log outside of the directory share the store, and an earlier owner does not know what the runs of the present one refer to.
+// So confirm is called before the first blob is deleted, and fails unless the directory has its log still. Another owner may take
+// the log afterwards: what was put before the age was referred to by then, if callers keep to that age, and the directory here knows of it;
+// what is put again is too young to be deleted.
+func (k *Keeper) Collect(ctx context.Context, age time.Duration, confirm func() error) (blobs int, bytes int64, err error) {
 	if age < minAge {
 		return 0, 0, fmt.Errorf("%w: blobs of an age of %v may still be on their way into a run: use %v or more", refusal.ErrInvalid, age, minAge)
 	}
 	before := time.Now().Add(-age)
+	confirm = sync.OnceValue(confirm)
 	var errs []error
 	for info, err := range k.All(ctx) {
 		if err != nil {
@@ -91,13 +97,16 @@ func (k *Keeper) Collect(ctx context.Context, age time.Duration) (blobs int, byt
 			continue
 		}
 		gone, err := k.collectBlob(info.Hash, func() (bool, error) {
-			referred, err := k.dir.Refers(info.Hash)
+			referred, err := k.dir.Refers(ctx, info.Hash)
 			if err != nil || referred {
 				return false, refusal.Closed(err)
 			}
+			if err := confirm(); err != nil {
+				return false, fmt.Errorf("%w: %w", errNotOwner, refusal.Closed(err))
+			}
 			return k.Delete(ctx, info.Hash, before)
 		})
-		if errors.Is(err, refusal.ErrClosed) || ctx.Err() != nil {
+		if errors.Is(err, refusal.ErrClosed) || errors.Is(err, errNotOwner) || ctx.Err() != nil {
 			return blobs, bytes, errors.Join(append(errs, err)...)
 		}
 		if err != nil {
@@ -113,6 +122,9 @@ func (k *Keeper) Collect(ctx context.Context, age time.Duration) (blobs int, byt
 	}
 	return blobs, bytes, nil
 }
+
+// errNotOwner ends a collection.
+var errNotOwner = errors.New("collect blobs: whether the log is this engine's still")
 
 // PutMerged stores what joins have merged into blobs, and keeps it from being collected
 // until release is called: by then a run refers to it, or nobody ever will.
@@ -242,6 +254,13 @@ func (k *Keeper) Unpin(hashes ...string) {
 			delete(k.held, hash)
 		}
 	}
+}
+
+// HoldsAny reports whether a blob is pinned or held.
+func (k *Keeper) HoldsAny() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.held) > 0
 }
 
 // Freeze keeps all blobs from being collected until thaw is called. It waits for those that are being collected.

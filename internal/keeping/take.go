@@ -3,8 +3,10 @@ package keeping
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 
 	"github.com/pawl-run/pawl/blob"
@@ -65,4 +67,27 @@ func CheckBlob(ctx context.Context, hash string, content io.Reader) error {
 		return &blob.Error{Hash: hash, Err: blob.ErrDamaged, Detail: "in the export"}
 	}
 	return ctx.Err()
+}
+
+// CheckContent returns the content of a blob that comes over a network as one that is checked on the way: reading a damaged one fails
+// at its end. A proxy that speaks HTTP/1.0 may pass on an answer that broke as if it were whole.
+func CheckContent(hash string, content io.ReadCloser) io.ReadCloser {
+	return &checkedContent{ReadCloser: content, hash: hash, sum: sha256.New()}
+}
+
+// A checkedContent is the content of a blob, and the sum of what was read of it.
+type checkedContent struct {
+	io.ReadCloser
+	hash string
+	sum  hash.Hash
+}
+
+// Read implements io.Reader.
+func (c *checkedContent) Read(to []byte) (int, error) {
+	n, err := c.ReadCloser.Read(to)
+	_, _ = c.sum.Write(to[:n]) // it cannot fail
+	if err == io.EOF && "sha256:"+hex.EncodeToString(c.sum.Sum(nil)) != c.hash {
+		err = &blob.Error{Hash: c.hash, Err: blob.ErrDamaged, Detail: "the content that came has another hash"}
+	}
+	return n, err
 }

@@ -203,7 +203,7 @@ func TestDrawingTakesNotLong(t *testing.T) {
 	for _, tt := range []struct {
 		nodes int
 		most  time.Duration
-	}{{1000, time.Second}, {10_000, 30 * time.Second}} {
+	}{{1000, 10 * time.Second}, {10_000, 5 * time.Minute}} {
 		for _, g := range []*Graph{randomGraph(tt.nodes), wideGraph(tt.nodes)} {
 			best := time.Hour
 			for range 3 {

@@ -70,3 +70,21 @@ func TestTable(t *testing.T) {
 		}
 	})
 }
+
+// TestRecentKeys: the last keys are there, and the first are forgotten, which is told.
+func TestRecentKeys(t *testing.T) {
+	const most = 8
+	keys := Recent[int]{Most: most}
+	for i := range 5 * most {
+		keys.Add(i)
+		require.Equal(t, i >= 2*most, keys.HasForgotten(), i)
+		for j := range i + 1 {
+			if i-j < most || i < 2*most {
+				require.True(t, keys.Has(j), "%d of %d", j, i)
+			} else if i-j >= 2*most {
+				require.False(t, keys.Has(j), "%d of %d", j, i)
+			}
+		}
+		require.False(t, keys.Has(i+1))
+	}
+}

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/tasklog"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
@@ -25,6 +27,8 @@ import (
 type Directory interface {
 	Outcome(ctx context.Context, key string) (any, error)
 	KeepOutcome(key string, v any, now time.Time) error
+	HeadUntil(ctx context.Context, id workflow.RunID) (store.Head, error)
+	HistoryUntil(ctx context.Context, id workflow.RunID, after int64) decision.History
 }
 
 // Blobs keep what a value refers to; *keeping.Keeper is one.
@@ -34,6 +38,8 @@ type Blobs interface {
 
 // Options say where outcomes are kept. All fields are needed.
 type Options struct {
+	ConfirmLog func(context.Context) error // fails unless the log outside of the directory, if there is one, is this engine's
+
 	Dir    Directory
 	Blobs  Blobs
 	Late   *late.Calls
@@ -43,6 +49,9 @@ type Options struct {
 	Faults *faults.Log
 	Logger *slog.Logger
 	Now    func() time.Time
+
+	FirstEpoch state.Epoch        // of this life of the engine
+	Epoch      func() state.Epoch // of the tasks that are dispatched from now on
 }
 
 // Outcomes are those of an engine.
@@ -51,6 +60,8 @@ type Outcomes struct {
 
 	mu  sync.Mutex
 	now map[string]chan struct{} // keys under which somebody acts; closed when the caller is done
+
+	purging sync.RWMutex // purges of runs hold it, and, to read, whoever looks at a run and keeps an outcome of its task
 }
 
 // New returns the outcomes of a directory.
@@ -61,8 +72,12 @@ var backoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Second}
 
 // Do returns the outcome that is kept under a key, or calls f and keeps what it returns.
 func (t *Outcomes) Do(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
+	return t.performOnce(ctx, keyed{key: key}, f)
+}
+
+func (t *Outcomes) performOnce(ctx context.Context, k keyed, f func(context.Context) (any, error)) (any, error) {
 	for {
-		turn, mine := t.enterTurn(key)
+		turn, mine := t.enterTurn(k.key)
 		if !mine {
 			select {
 			case <-turn:
@@ -71,20 +86,23 @@ func (t *Outcomes) Do(ctx context.Context, key string, f func(context.Context) (
 				return nil, late.Cause(ctx)
 			}
 		}
-		return t.onceAlone(ctx, key, turn, f)
+		return t.onceAlone(ctx, k, turn, f)
 	}
 }
 
 // onceAlone is Do for the only caller under a key. Its turn ends with it, unless the outcome is still in hand then.
-func (t *Outcomes) onceAlone(ctx context.Context, key string, turn chan struct{}, f func(context.Context) (any, error)) (any, error) {
+func (t *Outcomes) onceAlone(ctx context.Context, k keyed, turn chan struct{}, f func(context.Context) (any, error)) (any, error) {
 	inHand := false
-	leave := func() { t.leaveTurn(key, turn) }
+	leave := func() { t.leaveTurn(k.key, turn) }
 	defer func() {
 		if !inHand {
 			leave()
 		}
 	}()
-	kept, err := t.o.Dir.Outcome(ctx, key)
+	if err := t.checkRun(ctx, k); err != nil {
+		return nil, err
+	}
+	kept, err := t.o.Dir.Outcome(ctx, k.key)
 	if err == nil {
 		return kept, nil
 	}
@@ -93,6 +111,9 @@ func (t *Outcomes) onceAlone(ctx context.Context, key string, turn chan struct{}
 	}
 	if f == nil {
 		return nil, fmt.Errorf("%w: nothing is kept under the key, and there is nothing to call", refusal.ErrInvalid)
+	}
+	if err := t.confirmLog(ctx); err != nil {
+		return nil, refusal.Closed(err)
 	}
 	out, err := f(ctx)
 	if err != nil {
@@ -104,31 +125,59 @@ func (t *Outcomes) onceAlone(ctx context.Context, key string, turn chan struct{}
 	limit := workflow.DefaultLimits().PayloadBytes
 	taken, err := value.Take(out, t.o.Limits)
 	if err != nil {
-		return nil, refusal.InvalidValue(fmt.Sprintf("the outcome under the key %q", key), err)
+		return nil, refusal.InvalidPayload(fmt.Sprintf("the outcome under the key %q", k.key), err)
 	}
 	if size := taken.Measure.Size; size > limit {
 		return nil, &workflow.LimitError{Limit: "payloadBytes", Max: int64(limit), Got: int64(size)}
 	}
-	if inHand, err = t.keepOutcome(ctx, key, taken.Value, leave); err != nil {
-		return nil, fmt.Errorf("keep the outcome under the key %q: %w", key, refusal.Closed(err))
+	if inHand, err = t.keepOutcome(ctx, k, taken.Value, leave); err != nil {
+		return nil, fmt.Errorf("keep the outcome under the key %q: %w", k.key, refusal.Closed(err))
 	}
 	return taken.Value, nil
 }
+
+// confirmLog returns once the log outside of the directory is known to be this engine's: another engine that has taken it may have kept
+// the outcome. A log without room is asked again, as it is for the outcome.
+func (t *Outcomes) confirmLog(ctx context.Context) error {
+	for wait := time.Duration(0); !isMade(ctx); {
+		err := t.o.ConfirmLog(ctx)
+		if !errors.Is(err, store.ErrNoSpace) {
+			return err
+		}
+		t.logWaitingOutcome(ctx, err)
+		wait = backoff.Next(wait)
+		select {
+		case <-time.After(wait):
+		case <-t.o.Alive.Done():
+			return refusal.ErrClosed
+		case <-ctx.Done():
+			return late.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+type madeKey struct{}
+
+// WithMade returns a context for Do and DoTask whose function makes nothing, and returns the outcome of an effect that is made already.
+func WithMade(ctx context.Context) context.Context { return context.WithValue(ctx, madeKey{}, true) }
+
+func isMade(ctx context.Context) bool { return ctx.Value(madeKey{}) != nil }
 
 // keepOutcome keeps the outcome of an effect. If that has to wait, it is tried again until the engine closes, and ctx only bounds
 // how long the caller waits for it: inHand says that leave is called when that is over.
 //
 // The effect has been made. An outcome that is dropped because there is no room would make it again.
-func (t *Outcomes) keepOutcome(ctx context.Context, key string, v any, leave func()) (inHand bool, err error) {
+func (t *Outcomes) keepOutcome(ctx context.Context, k keyed, v any, leave func()) (inHand bool, err error) {
 	if !t.o.Remote { // nothing waits for long
-		if err = t.tryOutcome(key, v); !outcomeWaits(err) {
+		if err = t.tryOutcome(k, v); !outcomeWaits(err) {
 			return false, err
 		}
 	}
-	ended := make(chan error, 1)
+	ended, last := make(chan error, 1), err // the caller may leave with another error meanwhile
 	inHand = t.o.Late.Start(func() {
 		defer leave()
-		ended <- t.keepUntilClosed(ctx, key, v, err)
+		ended <- t.keepUntilClosed(ctx, k, v, last)
 	})
 	if !inHand {
 		return false, cmp.Or(err, refusal.ErrClosed)
@@ -143,7 +192,7 @@ func (t *Outcomes) keepOutcome(ctx context.Context, key string, v any, leave fun
 
 // keepUntilClosed keeps an outcome, again and again after errors that may pass, until the engine closes. err is that of the
 // last try; nil if there was none. ctx says who waits, and ends nothing.
-func (t *Outcomes) keepUntilClosed(ctx context.Context, key string, v any, err error) error {
+func (t *Outcomes) keepUntilClosed(ctx context.Context, k keyed, v any, err error) error {
 	for wait, first := time.Duration(0), err == nil; first || outcomeWaits(err); first = false {
 		if !first {
 			t.logWaitingOutcome(ctx, err)
@@ -151,22 +200,27 @@ func (t *Outcomes) keepUntilClosed(ctx context.Context, key string, v any, err e
 			select {
 			case <-time.After(wait):
 			case <-t.o.Alive.Done():
-				return t.tryOutcome(key, v) // the last time
+				return t.tryOutcome(k, v) // the last time
 			}
 		}
-		err = t.tryOutcome(key, v)
+		err = t.tryOutcome(k, v)
 	}
 	return err
 }
 
 // tryOutcome keeps an outcome, if that is possible now. It may be repeated, also after an error that leaves open whether it did.
-func (t *Outcomes) tryOutcome(key string, v any) error {
+func (t *Outcomes) tryOutcome(k keyed, v any) error {
 	release, err := t.o.Blobs.PinReferences(context.WithoutCancel(t.o.Alive), v)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return t.o.Dir.KeepOutcome(key, v, t.o.Now())
+	t.purging.RLock()
+	defer t.purging.RUnlock()
+	if err := t.checkRun(t.o.Alive, k); errors.Is(err, store.ErrRunNotFound) { // else the effect, which was made, counts
+		return err
+	}
+	return t.o.Dir.KeepOutcome(k.key, v, t.o.Now())
 }
 
 // outcomeWaits reports whether an outcome that could not be kept may be kept later: for want of room, of descriptors, of a log or
@@ -180,7 +234,7 @@ func outcomeWaits(err error) bool {
 	case errors.As(err, &about):
 		return !errors.Is(about, blob.ErrMissing) && !errors.Is(about, blob.ErrDamaged) && !errors.Is(about, blob.ErrSize)
 	}
-	for _, final := range []error{store.ErrFailed, store.ErrFenced, store.ErrCorrupt, refusal.ErrInvalid, store.ErrRemote, refusal.ErrMaintenance, refusal.ErrClosed, store.ErrClosed} {
+	for _, final := range []error{store.ErrFailed, store.ErrFenced, store.ErrCorrupt, refusal.ErrInvalid, store.ErrRemote, refusal.ErrMaintenance, refusal.ErrClosed, store.ErrClosed, store.ErrRunNotFound} {
 		if errors.Is(err, final) {
 			return false
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +25,8 @@ const (
 	feedLinger  = 2 * time.Millisecond   // in which more may come, once something has
 	feedKeep    = 500 * time.Millisecond // that rows which are published stay at most
 	feedDropped = 512                    // rows that are published and stay
-	feedHeld    = 1024                   // runs that wait for the next walk, before all do
-	feedProbes  = 16                     // pages that fail as a whole, likewise
+	feedHeld    = 16384                  // runs that are held, before all others wait
+	feedProbes  = 16                     // pages that fail as a whole, before a walk pauses
 	feedDrain   = 2 * time.Second        // in which Close lets the last events be published
 	firstFeed   = 100 * time.Millisecond // pause after a failure
 	lastFeed    = 30 * time.Second       // pause after many
@@ -52,9 +53,24 @@ type Options struct {
 	Hook     *testhook.Hook
 }
 
-// A Feeder publishes the events in the outbox. It walks through that from the first row on. A run
-// with a message that fails is held: its rows are passed over until the next walk, which comes
-// after a pause. All but the counts is its goroutine's.
+// A walk goes through the outbox from the first row on.
+type walk struct {
+	after  int64 // the row that it has come to
+	failed int   // pages in a row that have failed as a whole
+}
+
+// isAway reports whether so much fails that the walk pauses.
+//
+// The other side is then probably not there: trying run by run would fill the memory with held
+// runs, and the log with causes. The walk goes on behind what has failed, so that messages which
+// are refused for ever stop nobody else's.
+func (w *walk) isAway() bool { return w.failed >= feedProbes }
+
+// A Feeder publishes the events in the outbox. The front walks through that once. A run with a
+// message that fails is held: the front passes over its rows. After a pause a second walk, from
+// the first row to the front, tries the held runs again, and releases those that fail nowhere. The
+// two take turns page by page, so that trying again keeps no other run waiting. All but the counts
+// is the feeder's goroutine's.
 //
 // Two orders matter. Events of one run are published in their order, each after the one before
 // it was taken: a run that is held keeps its place. Runs among each other have no order, so
@@ -68,17 +84,17 @@ type Feeder struct {
 	ends   chan struct{}               // closed when nothing more is committed
 	done   chan struct{}               // closed when the goroutine has ended
 
-	after  int64                   // the row that the walk has come to
-	held   map[workflow.RunID]bool // since it began
-	before map[workflow.RunID]bool // that were held in the walk before
+	front walk
+	held  map[workflow.RunID]bool // runs whose rows the front passes over
+	again walk                    // for the runs in tried; it stands while there are none
+	tried map[workflow.RunID]bool // held runs that have not failed since again began
 	// A row has the events of one record. If the third of five fails, the first two are not
 	// published again in this life.
 	begun     map[int64]int // how many events are published of rows that are not as a whole, by id
-	failed    int           // pages in a row that have failed as a whole
-	walks     int
-	ending    bool // this walk is the last
+	pauses    int           // that are over
+	ending    bool          // what comes now is the last
 	published atomic.Int64
-	kept      []store.OutboxRow // that are published, and not dropped yet
+	kept      []store.OutboxRow // that are published, and not dropped yet; without their events, which may be large
 	keptSince time.Time
 	pause     time.Duration
 	retryAt   time.Time
@@ -136,66 +152,102 @@ func (f *Feeder) Stop(ctx context.Context) {
 func (f *Feeder) publishUntilStopped(ctx context.Context) {
 	defer close(f.done)
 	for ctx.Err() == nil {
-		more, err := f.publishPage(ctx)
+		more, err := f.publishPages(ctx)
 		if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrFailed) {
 			return
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			f.noteFailure(err)
+		case len(f.held) > 0 && !f.isTrying(): // perhaps by what has failed before the last pause
+			f.beginPause()
+		case len(f.held) == 0 && f.retryAt.IsZero():
+			f.noteSuccess()
 		}
 		if !more && !f.waitForMore(ctx) {
 			break
+		}
+		// While events come faster than they are published nobody waits, and a pause ends here.
+		if now := time.Now(); f.front.failed == 0 && !f.isTrying() && f.isDue(now) {
+			f.wakeUp(now)
 		}
 	}
 	f.dropKept() // what it leaves comes again
 }
 
-// publishPage publishes the next rows of the walk and reports whether there may be more.
+// publishPages publishes the next page of either walk and reports whether there may be more.
 //
-// A page is split by run, published, and noted; after moves behind it whatever came of it, as
-// what failed is held and comes again with the next walk.
-func (f *Feeder) publishPage(ctx context.Context) (more bool, err error) {
-	rows, err := f.o.Dir.ReadOutbox(f.after)
-	if err != nil || len(rows) == 0 {
-		return false, err
+// The front passes over the rows of a held run, so that the second walk has all of them as soon as
+// it has come to the front: runs that have not failed by then are held no longer.
+func (f *Feeder) publishPages(ctx context.Context) (more bool, err error) {
+	if f.isTrying() {
+		err = f.publishPage(ctx, &f.again, func(r *store.OutboxRow) bool { return r.ID <= f.front.after && f.tried[r.Run] })
+		if err != nil {
+			return false, err
+		}
+		if f.again.after >= f.front.after {
+			maps.DeleteFunc(f.held, func(run workflow.RunID, _ bool) bool { return f.tried[run] })
+			f.tried = nil
+		}
+	}
+	before := f.front.after
+	if !f.isStopped() {
+		err = f.publishPage(ctx, &f.front, func(r *store.OutboxRow) bool { return !f.held[r.Run] })
+	}
+	return err == nil && (f.front.after > before && !f.isStopped() || f.isTrying()), err
+}
+
+// isTrying reports whether the second walk has something to do before the next pause is over.
+func (f *Feeder) isTrying() bool { return len(f.tried) > 0 && !f.again.isAway() }
+
+// isStopped reports whether the front goes no further before a pause is over.
+func (f *Feeder) isStopped() bool { return f.front.isAway() || len(f.held) >= feedHeld }
+
+// publishPage publishes the next rows of a walk that are wanted.
+//
+// A page is split by run, published, and noted; the walk moves behind it whatever came of it, as
+// what failed is held and comes again.
+func (f *Feeder) publishPage(ctx context.Context, w *walk, wants func(*store.OutboxRow) bool) error {
+	rows, err := f.o.Dir.ReadOutbox(w.after)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		w.after = max(w.after, f.front.after) // the second walk has come to the front
+		return nil
 	}
 	f.o.Hook.Hit("feed.read")
-	lanes := f.groupByRun(rows)
-	f.publishLanes(ctx, lanes)
-	f.after = rows[len(rows)-1].ID
+	lanes := f.groupByRun(rows, wants)
+	good, bad := f.publishLanes(ctx, lanes)
+	switch {
+	case good:
+		w.failed = 0
+	case bad:
+		w.failed++
+	}
+	w.after = rows[len(rows)-1].ID
 	for _, l := range lanes {
 		f.noteLane(l)
 	}
 	// Dropping is a commit of its own, so that it is done for many rows at once. It is done
 	// early if the outbox is half full, because commits of runs wait for room in it.
-	if _, bytes := f.o.Dir.OutboxSize(); len(f.kept) >= feedDropped || len(f.kept) > 0 && bytes >= f.o.MaxBytes/2 {
+	_, bytes := f.o.Dir.OutboxSize()
+	if len(f.kept) >= feedDropped || len(f.kept) > 0 && (bytes >= f.o.MaxBytes/2 || f.untilDrop() <= 0) {
 		f.dropKept()
 	}
-	return !f.isAway(), nil
+	return nil
 }
-
-// isAway reports whether so much fails that the walk is over.
-//
-// The other side is then probably not there: trying run by run would fill the memory with held
-// runs, and the log with causes.
-func (f *Feeder) isAway() bool { return f.failed >= feedProbes || len(f.held) >= feedHeld }
 
 // noteLane notes what came of a lane.
 //
-// A lane that was held the last time and has published something now shows that the
-// pause has helped, and the next one begins small again.
+// A lane that was held and has published something now shows that the pause has helped, and the
+// next one begins small again.
 func (f *Feeder) noteLane(l *feedLane) {
 	run := l.rows[0].Run
-	if l.moved && f.before[run] {
+	if l.moved && f.tried[run] {
 		f.pause = 0
 	}
-	if l.published > 0 && len(f.kept) == 0 {
-		f.keptSince = time.Now()
-	}
-	// A row that is published as a whole stays until it is dropped; it must not be read again
-	// before, which the walk sees to by going on.
 	for i := range l.published {
-		f.kept = append(f.kept, l.rows[i])
 		delete(f.begun, l.rows[i].ID)
 	}
 	if l.published == len(l.rows) {
@@ -206,9 +258,10 @@ func (f *Feeder) noteLane(l *feedLane) {
 	if l.begun > 0 && len(f.begun) < feedHeld {
 		f.begun[l.rows[l.published].ID] = l.begun
 	}
-	// From here on the walk passes over this run's rows: its next event must not overtake this
+	// From here on both walks pass over this run's rows: its next event must not overtake this
 	// one.
 	f.held[run] = true
+	delete(f.tried, run)
 	f.noteFailure(l.err, l.logArgs()...)
 }
 
@@ -231,13 +284,13 @@ func (l *feedLane) logArgs() []any {
 	return args
 }
 
-// groupByRun makes lanes of the rows of a page, in the order in which the runs come, without
-// those of held runs. A lane begins with errNotTried, so that one which nobody gets to counts
-// as failed.
-func (f *Feeder) groupByRun(rows []store.OutboxRow) (out []*feedLane) {
+// groupByRun makes lanes of the rows of a page that are wanted, in the order in which the runs
+// come. A lane begins with errNotTried, so that one which nobody gets to counts as failed.
+func (f *Feeder) groupByRun(rows []store.OutboxRow, wants func(*store.OutboxRow) bool) (out []*feedLane) {
 	lanes := map[workflow.RunID]*feedLane{}
-	for _, r := range rows {
-		if f.held[r.Run] {
+	for i := range rows {
+		r := &rows[i]
+		if !wants(r) {
 			continue
 		}
 		l := lanes[r.Run]
@@ -246,7 +299,8 @@ func (f *Feeder) groupByRun(rows []store.OutboxRow) (out []*feedLane) {
 			lanes[r.Run] = l
 			out = append(out, l)
 		}
-		l.rows = append(l.rows, r)
+		l.rows = append(l.rows, *r)
+		r.Events = nil // the lane has them
 	}
 	return out
 }
@@ -254,21 +308,27 @@ func (f *Feeder) groupByRun(rows []store.OutboxRow) (out []*feedLane) {
 // errNotTried is why a message was not published that was not tried because others failed.
 var errNotTried = errors.New("other messages fail")
 
-// publishLanes publishes lanes, several at once, unless everything fails. Each walk begins
-// with others of them, so that no lane is always behind those that fail.
+// publishLanes publishes lanes, several at once, unless everything fails, and reports whether some
+// have worked and some have failed. After each pause it begins with others of them, so that no
+// lane is always behind those that fail.
 //
 // The goroutines share the lanes by a counter, and each takes the next that nobody has. They
-// stop early only if something has failed and nothing has worked: then the rest of the page
-// would only wait for the same time-out, lane after lane.
-func (f *Feeder) publishLanes(ctx context.Context, lanes []*feedLane) {
+// stop early only if something has failed and nothing has worked among the first, one for each
+// goroutine: then the rest of the page would only wait for the same time-out, lane after lane.
+//
+// A row that is published as a whole stays until it is dropped, which is done meanwhile, as a
+// message may take its time. It must not be read again before, which a walk sees to by going on.
+func (f *Feeder) publishLanes(ctx context.Context, lanes []*feedLane) (someGood, someBad bool) {
 	var next, good, bad atomic.Int64
 	var group sync.WaitGroup
-	first := int64(f.walks)
-	for range min(f.o.Lanes, len(lanes)) {
+	all, most := int64(len(lanes)), int64(f.o.Lanes)
+	first := int64(f.pauses) * most
+	taken := make(chan store.OutboxRow)
+	for range min(most, all) {
 		group.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(lanes)) && (bad.Load() == 0 || good.Load() > 0); i = next.Add(1) - 1 {
-				l := lanes[(first+i)%int64(len(lanes))]
-				if l.err = f.publishLane(ctx, l); l.err != nil {
+			for i := next.Add(1) - 1; i < all && (i < most || bad.Load() == 0 || good.Load() > 0); i = next.Add(1) - 1 {
+				l := lanes[(first+i)%all]
+				if l.err = f.publishLane(ctx, l, taken); l.err != nil {
 					bad.Add(1)
 				}
 				if l.moved {
@@ -277,18 +337,45 @@ func (f *Feeder) publishLanes(ctx context.Context, lanes []*feedLane) {
 			}
 		})
 	}
-	group.Wait()
-	switch {
-	case good.Load() > 0:
-		f.failed = 0
-	case bad.Load() > 0:
-		f.failed++
+	go func() { group.Wait(); close(taken) }()
+	f.keepTaken(taken)
+	return good.Load() > 0, bad.Load() > 0
+}
+
+// keepTaken keeps rows that are published, and drops them when their time is over, until taken is
+// closed.
+func (f *Feeder) keepTaken(taken <-chan store.OutboxRow) {
+	drop := time.NewTimer(f.untilDrop())
+	defer drop.Stop()
+	for {
+		select {
+		case row, more := <-taken:
+			if !more {
+				return
+			}
+			if len(f.kept) == 0 {
+				f.keptSince = time.Now()
+			}
+			f.kept = append(f.kept, row)
+		case <-drop.C:
+			f.dropKept()
+			drop.Reset(f.untilDrop())
+		}
 	}
 }
 
-// publishLane publishes the rows of a lane one event after the other, and stops at the first
-// that fails: published and begun then say how far it came.
-func (f *Feeder) publishLane(ctx context.Context, l *feedLane) error {
+// untilDrop returns in which time what is published is to be dropped; feedKeep if nothing is.
+func (f *Feeder) untilDrop() time.Duration {
+	if len(f.kept) == 0 {
+		return feedKeep
+	}
+	return feedKeep - time.Since(f.keptSince)
+}
+
+// publishLane publishes the rows of a lane one event after the other, and gives taken those that
+// are published. It stops at the first event that fails: published and begun then say how far it
+// came.
+func (f *Feeder) publishLane(ctx context.Context, l *feedLane, taken chan<- store.OutboxRow) error {
 	for i := range l.rows {
 		row := &l.rows[i]
 		if row.Err != nil {
@@ -301,6 +388,8 @@ func (f *Feeder) publishLane(ctx context.Context, l *feedLane) error {
 			l.moved = true
 		}
 		l.published, l.begun = l.published+1, 0
+		row.Events = nil
+		taken <- *row
 	}
 	return nil
 }
@@ -364,14 +453,11 @@ func (f *Feeder) WantedEvents(told []decision.Told) []decision.Event {
 
 // noteFailure notes that something failed, and after which pause it is tried again.
 //
-// The first failure of a walk decides when the next walk begins; later ones change nothing but
-// the cause that is shown. The pause doubles from walk to walk. The log is told once, when
+// The first failure after a pause decides when the next pause ends; later ones change nothing but
+// the cause that is shown. The pause doubles from time to time. The log is told once, when
 // failing begins, and not for each message: about are the pairs of its line.
 func (f *Feeder) noteFailure(err error, about ...any) {
-	if f.retryAt.IsZero() {
-		f.pause = min(max(2*f.pause, firstFeed), lastFeed)
-		f.retryAt = time.Now().Add(f.pause)
-	}
+	f.beginPause()
 	f.mu.Lock()
 	first := f.failing.IsZero()
 	if first {
@@ -386,9 +472,17 @@ func (f *Feeder) noteFailure(err error, about ...any) {
 	}
 }
 
-// noteSuccess notes that a whole walk has failed nowhere.
+// beginPause begins a pause, unless one is under way.
+func (f *Feeder) beginPause() {
+	if f.retryAt.IsZero() {
+		f.pause = min(max(2*f.pause, firstFeed), lastFeed)
+		f.retryAt = time.Now().Add(f.pause)
+	}
+}
+
+// noteSuccess notes that nothing fails any more.
 //
-// It is called when the end of the outbox was reached without a pause being due.
+// It is called after pages that were read while no pause was due and no run held.
 func (f *Feeder) noteSuccess() {
 	f.pause = 0
 	f.mu.Lock()
@@ -406,15 +500,12 @@ func (f *Feeder) noteSuccess() {
 // rows is over, or nothing more will be committed. In the last case the walk goes on once more,
 // to the end, and ends.
 func (f *Feeder) waitForMore(ctx context.Context) bool {
-	if f.retryAt.IsZero() {
-		f.noteSuccess()
-	}
 	if f.ending {
 		return false
 	}
 	moved := f.o.Dir.OutboxMoved()
 	// If everything fails new commits are no reason to try: only the end of the pause is.
-	if f.isAway() {
+	if f.isStopped() {
 		moved = nil
 	}
 	var wake <-chan time.Time
@@ -447,22 +538,28 @@ func (f *Feeder) nextWake() time.Time {
 	return at
 }
 
-// wakeUp drops what is published, and begins another walk if it is time for that.
+// wakeUp drops what is published, and lets both walks go on if it is time for that. If the second
+// one has come to its end it begins again.
 //
-// Published rows are dropped before a new walk begins at the first row, or else it would read
-// and publish them again.
+// Published rows are dropped before it begins at the first row, or else it would read and publish
+// them again.
 func (f *Feeder) wakeUp(now time.Time) {
-	retry := !f.retryAt.IsZero() && !now.Before(f.retryAt)
+	retry := f.isDue(now)
 	if retry {
 		f.retryAt = time.Time{}
 	}
 	if gone := f.dropKept(); !gone || !retry {
 		return // what is published and not gone would be published again
 	}
-	f.after, f.failed = 0, 0
-	f.walks++
-	f.before, f.held = f.held, map[workflow.RunID]bool{}
+	f.pauses++
+	f.front.failed, f.again.failed = 0, 0
+	if len(f.tried) == 0 {
+		f.again.after, f.tried = 0, maps.Clone(f.held)
+	}
 }
+
+// isDue reports whether a pause is over.
+func (f *Feeder) isDue(now time.Time) bool { return !f.retryAt.IsZero() && !now.Before(f.retryAt) }
 
 // linger gives others the time to commit as well.
 //

@@ -21,13 +21,16 @@ type piece struct {
 const pieceSize = 512 << 10
 
 // WriteBlob writes what a reader gives as the blob with a hash. Blobs come behind all runs, each once.
+//
+// Only io.EOF itself is the end: a reader that broke may have an error that wraps it, or io.ErrUnexpectedEOF.
 func (w *Writer) WriteBlob(hash string, from io.Reader) error {
-	data := make([]byte, pieceSize)
-	for more := true; more; {
-		n, err := io.ReadFull(from, data)
+	var data bytes.Buffer
+	data.Grow(pieceSize + bytes.MinRead)
+	for more := true; more; data.Reset() {
+		_, err := io.CopyN(&data, from, pieceSize)
 		more = err == nil
-		if more || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = w.writeLine(line{Blob: &piece{hash, data[:n], more}})
+		if more || err == io.EOF { //nolint:errorlint // see above
+			err = w.writeLine(line{Blob: &piece{hash, data.Bytes(), more}})
 		}
 		if err != nil {
 			return err

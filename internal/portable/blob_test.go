@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -55,6 +57,17 @@ func TestBlobs(t *testing.T) {
 	require.NoError(t, Redact(&redacted, bytes.NewReader(text)))
 	require.NotContains(t, redacted.String(), "blob")
 	require.NotContains(t, redacted.String(), base64.StdEncoding.EncodeToString([]byte("x<&\nx<&\n")))
+}
+
+// A reader that breaks is no end of its blob, whatever its error is, and wherever it breaks.
+func TestBlobsWhoseReadersBreak(t *testing.T) {
+	for _, n := range []int{0, 1, pieceSize, pieceSize + 1} {
+		for _, broken := range []error{io.ErrUnexpectedEOF, fmt.Errorf("cut: %w", io.EOF)} {
+			w, err := NewWriter(io.Discard, "r")
+			require.NoError(t, err)
+			require.ErrorIs(t, w.WriteBlob("a", io.MultiReader(bytes.NewReader(make([]byte, n)), iotest.ErrReader(broken))), broken)
+		}
+	}
 }
 
 // A blob that is not whole is refused, and so is one where none may be.

@@ -32,6 +32,7 @@ const (
 	UnboundVariable  = "unbound_variable"  // the variable never has a value at this place
 	UnknownReference = "unknown_reference" // warning: an expression names a node or a loop that does not exist
 	UnwrittenState   = "unwritten_state"   // warning: an expression reads a field of the state that nothing writes
+	ForbiddenState   = "forbidden_state"   // warning: a field of the state is written that its schema does not allow
 	ResultType       = "result_type"       // warning: the result of an expression is never of the type that is needed there
 	HandlerType      = "handler_type"      // warning: a mapping or an expression does not fit the types of a task's handler
 	HandlerMissing   = "handler_missing"   // warning: no handler performs the task type of a node

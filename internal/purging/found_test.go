@@ -27,6 +27,7 @@ func (quiet) ConcernedRoots(map[workflow.RunID]bool) (map[workflow.RunID]bool, <
 }
 func (quiet) TellPurge(*store.Head, time.Time) {}
 func (quiet) LoseAll()                         {}
+func (quiet) Exclude(purge func() error) error { return purge() }
 
 // A late directory has found the run "other" before it was purged and began anew.
 type late struct{ *store.Dir }
@@ -62,7 +63,7 @@ func TestWhatStaysDoesNotCount(t *testing.T) {
 	var log bytes.Buffer
 	p := purging.New(purging.Options{
 		Dir: late{dir}, Roster: quiet{}, Messages: quiet{}, Readers: quiet{}, Now: time.Now, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Until: func(_ context.Context, commit func() error) error { return commit() }, OnceKeyOf: func(workflow.RunID) string { return "" }, Gone: func(workflow.RunID) {},
+		Until: func(_ context.Context, commit func() error) error { return commit() }, Outcomes: quiet{}, Gone: func(workflow.RunID) {},
 	})
 	n, err := p.PurgeEnded(t.Context(), state.Act{By: "ann"}, []purging.Rule{{Before: time.Now().Add(time.Hour)}})
 	require.NoError(t, err)

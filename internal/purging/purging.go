@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/late"
+	"github.com/pawl-run/pawl/internal/once"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
@@ -45,17 +46,22 @@ type Readers interface {
 	LoseAll()
 }
 
+// Outcomes are those of tasks, which go with their runs; *once.Outcomes has them.
+type Outcomes interface {
+	Exclude(purge func() error) error // calls purge while none is kept
+}
+
 // Options say what a Purger purges from. All fields are needed.
 type Options struct {
-	Dir       Directory
-	Roster    Roster
-	Messages  Messages
-	Readers   Readers
-	Until     func(ctx context.Context, commit func() error) error // calls commit, and returns when that does, or ctx is done
-	OnceKeyOf func(workflow.RunID) string                          // how the keys of outcomes begin that belong to a run
-	Gone      func(workflow.RunID)                                 // a run was purged, or perhaps was
-	Now       func() time.Time
-	Logger    *slog.Logger
+	Dir      Directory
+	Roster   Roster
+	Messages Messages
+	Readers  Readers
+	Until    func(ctx context.Context, commit func() error) error // calls commit, and returns when that does, or ctx is done
+	Outcomes Outcomes
+	Gone     func(workflow.RunID) // a run was purged, or perhaps was; it is called within Outcomes.Exclude
+	Now      func() time.Time
+	Logger   *slog.Logger
 }
 
 // A Purger purges runs of an engine.
@@ -479,7 +485,14 @@ func (p *purging) forgetSome(runs []store.Member, of []*doomed) error {
 	for i := range runs {
 		damaged[i] = runs[i].Err != nil
 	}
-	if err := p.o.Dir.PurgeAll(runs, p.o.OnceKeyOf); err != nil {
+	err := p.o.Outcomes.Exclude(func() error {
+		err := p.o.Dir.PurgeAll(runs, once.KeyOf)
+		for i := range runs {
+			p.o.Gone(runs[i].Head.Run)
+		}
+		return err
+	})
+	if err != nil {
 		p.o.Readers.LoseAll()
 		return refusal.Closed(err)
 	}
@@ -494,7 +507,6 @@ func (p *purging) forgetSome(runs []store.Member, of []*doomed) error {
 		} else {
 			p.o.Readers.TellPurge(&m.Head, now)
 		}
-		p.o.Gone(m.Head.Run)
 	}
 	if !known {
 		p.o.Readers.LoseAll()

@@ -48,8 +48,8 @@ func (b *Bucket) Left(now time.Time) int {
 	return int(min(saved, b.slack)/b.interval) + 1
 }
 
+// RestedAt returns when the bucket is as good as a new one; it has passed if it is now.
+func (b *Bucket) RestedAt() time.Time { return b.due }
+
 // IsRested reports whether the bucket is as good as a new one at an instant.
 func (b *Bucket) IsRested(now time.Time) bool { return !b.due.After(now) }
-
-// IsUnused reports whether the bucket has never counted an event, or has no bound.
-func (b *Bucket) IsUnused() bool { return b.due.IsZero() }

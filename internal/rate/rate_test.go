@@ -33,11 +33,12 @@ func TestRatesOutOfAllProportion(t *testing.T) {
 
 func TestEventsAreSpacedAfterABurst(t *testing.T) {
 	b, now := NewBucket(2, 3), time.Unix(100, 0)
-	require.True(t, b.IsUnused())
+	require.True(t, b.IsRested(now))
 	for range 3 {
 		require.False(t, b.NextEvent().After(now))
 		b.CountEvent(now)
 	}
 	require.Equal(t, now.Add(time.Second/2), b.NextEvent())
-	require.False(t, b.IsUnused())
+	require.False(t, b.IsRested(now.Add(3*time.Second/2-1)))
+	require.True(t, b.IsRested(now.Add(3*time.Second/2)))
 }

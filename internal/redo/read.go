@@ -11,10 +11,16 @@ import (
 // ErrDamaged says that frames which were written cannot be read, or that a file is no redo log.
 var ErrDamaged = errors.New("it is damaged")
 
-// LifeOf returns the life of the file that begins with data. It fails with ErrDamaged.
-func LifeOf(data []byte) (uint64, error) {
+// OwnerOf returns the life of the file that begins with data, and its owner. It fails with ErrDamaged.
+func OwnerOf(data []byte) (life, owner uint64, err error) {
 	h, err := readHeader(data)
-	return h.life, err
+	if err == nil && len(data) < ownerAt+8 {
+		err = fmt.Errorf("%w: it ends before it names its owner", ErrDamaged)
+	}
+	if err != nil {
+		return h.life, 0, err
+	}
+	return h.life, binary.LittleEndian.Uint64(data[ownerAt:]), nil
 }
 
 // A fileHeader is what a file begins with.

@@ -294,9 +294,12 @@ func TestOtherFiles(t *testing.T) {
 		require.ErrorIs(t, err, ErrDamaged)
 		require.ErrorContains(t, err, says)
 	}
-	life, err := LifeOf(NewFile(testLife, 1000, true))
+	life, owner, err := OwnerOf(NewFile(testLife, 1000, true))
 	require.NoError(t, err)
 	require.EqualValues(t, testLife, life)
+	require.Equal(t, life, owner)
+	_, _, err = OwnerOf(NewFile(testLife, 1000, true)[:headerSize])
+	require.ErrorIs(t, err, ErrDamaged)
 }
 
 // FuzzRead: no bytes make the reader fail otherwise than with ErrDamaged, or read beyond them.

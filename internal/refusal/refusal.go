@@ -62,6 +62,20 @@ func Limit(e *value.Error) *workflow.LimitError {
 	return &workflow.LimitError{Limit: e.Limit, Max: int64(e.Max)}
 }
 
+// UnfitResult returns the code and the message with which a task fails whose result cannot be taken. A result that is deeper or larger than is
+// looked at fails as one that is deeper or larger than its definition takes, since no definition takes more than the defaults.
+func UnfitResult(err error) (code, message string) {
+	ve := &value.Error{}
+	errors.As(err, &ve)
+	switch ve.Limit {
+	case value.LimitDepth:
+		return workflow.CodeLimit, fmt.Sprintf("limit %s: more than %d containers inside each other in the result", ve.Limit, ve.Max)
+	case value.LimitBytes:
+		return workflow.CodeResultTooLarge, fmt.Sprintf("the result has %d bytes or more, at most %d are taken inline", ve.Value, workflow.DefaultLimits().PayloadBytes)
+	}
+	return workflow.CodeInvalidResult, err.Error()
+}
+
 // errUnfit says that a run has completed, and that its output does not fit the type that the caller has for it.
 var errUnfit = errors.New("the output does not fit the type")
 
@@ -89,4 +103,13 @@ func InvalidValue(what string, err error) error {
 		return fmt.Errorf("%w: %s: %w", ErrInvalid, what, Limit(ve))
 	}
 	return fmt.Errorf("%w: %s is not JSON: %w", ErrInvalid, what, err)
+}
+
+// InvalidPayload is [InvalidValue] of what the limit payloadBytes of a definition bounds, which is the default at most: it names that limit, where the
+// value exceeds the higher one up to which it was looked at.
+func InvalidPayload(what string, err error) error {
+	if ve := (*value.Error)(nil); errors.As(err, &ve) && ve.Limit == value.LimitBytes {
+		ve.Max = min(ve.Max, workflow.DefaultLimits().PayloadBytes)
+	}
+	return InvalidValue(what, err)
 }

@@ -68,6 +68,7 @@ var conditions = &table{[]Row{
 	{err: ErrScheduleNotFound, Code: "schedule_not_found", Status: 404, Exit: ExitNotFound},
 	{err: store.ErrNotPublished, Code: "not_published", Status: 404, Exit: ExitNotFound},
 	{err: blob.ErrMissing, Code: "blob_missing", Status: 404, Exit: ExitNotFound},
+	{err: blob.ErrDamaged, Code: "blob_damaged", Status: 500, Exit: ExitUnusable},
 	{err: store.ErrNoBase, Code: "no_base", Status: 404, Exit: ExitNotFound},
 	{err: state.ErrRunExists, Code: "run_exists", Status: 409, Exit: ExitRefused},
 	{err: store.ErrPublished, Code: "already_published", Status: 409, Exit: ExitRefused},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/keeping"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -67,8 +68,8 @@ const (
 )
 
 // NewCompletion returns what a function has returned for a task: an output, which may be a
-// pawl.Result, or an error. An output that is not JSON is the failure invalid_result. Messages of failures are
-// cut at 16 KiB.
+// pawl.Result, or an error. An output that is not JSON is the failure invalid_result; one that is too large or too deep
+// fails as it would in the engine's process. Messages of failures are cut at 16 KiB.
 //
 // Remote workers of both protocols call it once PerformTask is done. It never fails: whatever a
 // handler returns has to become a message, since a completion that cannot be sent would leave the
@@ -77,7 +78,7 @@ const (
 func NewCompletion(t pawl.Task, output any, cause error) Completion {
 	m := Completion{Key: t.Key, Run: string(t.Run), Node: string(t.Node), Status: StatusCompleted}
 	if err := m.setOutput(output); cause == nil && err != nil {
-		cause = pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()}
+		cause = unfitResult(err)
 	}
 	if cause != nil {
 		m.SetFailure(cause)
@@ -106,7 +107,7 @@ func (m *Completion) setOutput(output any) error {
 		return nil
 	}
 	if m.Metadata, err = encodeMetadata(metadata); err != nil {
-		return fmt.Errorf("the metadata are not JSON: %w", err)
+		return fmt.Errorf("the metadata are not JSON: %s", err.Error())
 	}
 	return nil
 }
@@ -139,6 +140,8 @@ func (m *Completion) SetFailure(cause error) {
 		if te.RetryAfter > 0 {
 			f.RetryAfter = te.RetryAfter.String()
 		}
+	} else if about := keeping.BlobFailure(cause); about != nil {
+		f.Code = about.Code
 	}
 	// The cut may fall into the middle of a character; JSON takes whole ones only.
 	f.Message = strings.ToValidUTF8(f.Message[:min(len(f.Message), MaxMessage)], "\uFFFD")
@@ -215,10 +218,11 @@ func (m *Completion) checkFields() error {
 	return nil
 }
 
-// readOutput returns a pawl.Result, also for a completion without a result, whose output
-// is nil. An error says which part is no value that a run can keep, and where in it. A ResultRef becomes the value {"$ref": ...}: the engine keeps the reference and does not
-// read what is behind it. For an artifact only the form of its reference is looked at; whether its
-// blob is there, the engine checks when it commits the result.
+// readOutput returns a pawl.Result, also for a completion without a result, whose output is nil. An
+// error says which part is no value that a run can keep, and where in it. A ResultRef becomes the
+// value {"$ref": ...}: the engine keeps the reference and does not read what is behind it. For an
+// artifact only the form of its reference is looked at; whether its blob is there, the engine
+// checks when it commits the result.
 func (m *Completion) readOutput() (any, error) {
 	var out pawl.Result
 	var err error
@@ -259,8 +263,9 @@ func (m *Completion) readMetadata() (map[string]any, error) {
 // readCause returns the error that the message reports.
 //
 // The message stands for a pawl.TaskError, the one kind of error that crosses the protocol: an error
-// of another type has become one in SetFailure, with the code workflow.CodeError. Metadata that are no
-// value must not hide the failure: as in the engine's process, the reason is kept instead.
+// of another type has become one in SetFailure, with the code that it has in the engine's process.
+// Metadata that are no value must not hide the failure: as in the engine's process, the reason is kept
+// instead.
 func (m *Completion) readCause() (cause, err error) {
 	if m.Error == nil {
 		return nil, errors.New("status is \"failed\" and there is no error: send \"error\": {\"code\": ..., \"message\": ...}")

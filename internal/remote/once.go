@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -117,7 +118,7 @@ func (call OnceCaller) makeEffect(ctx context.Context, q OnceMessage, f func(con
 	}
 	taken, err := value.Take(out, value.Limits{Bytes: limits.MaxMergedBytes})
 	if err != nil {
-		return nil, fmt.Errorf("%w: the outcome under the key %q is not JSON: %w", pawl.ErrInvalid, q.Once, err)
+		return nil, refusal.InvalidPayload(fmt.Sprintf("the outcome under the key %q", q.Once), err)
 	}
 	q.Outcome = taken.Canonical()
 	a, err := call(ctx, q)

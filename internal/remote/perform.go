@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/tasklog"
 	"github.com/pawl-run/pawl/internal/traceparent"
 	"github.com/pawl-run/pawl/internal/value"
@@ -96,7 +97,7 @@ func plainResult(output any, cause error) (any, error) {
 		plain, err = value.Take(read, value.Limits{Bytes: limits.MaxMergedBytes})
 	}
 	if err != nil {
-		return nil, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: fmt.Sprintf("the result is not JSON: %v", err)}
+		return nil, withPlainMetadata(unfitResult(fmt.Errorf("the result is not JSON: %w", err)), result.Metadata)
 	}
 	if !ok {
 		return plain.Plain(), nil
@@ -108,6 +109,12 @@ func plainResult(output any, cause error) (any, error) {
 	result.Output = plain.Plain()
 	result.Metadata, _ = metadata.(map[string]any)
 	return result, nil
+}
+
+// unfitResult returns the failure of an attempt whose result is no value that a run takes.
+func unfitResult(err error) pawl.TaskError {
+	code, message := refusal.UnfitResult(err)
+	return pawl.TaskError{Code: code, Message: message}
 }
 
 // failedMetadata returns the metadata of an attempt that failed: those of the error, or of the
@@ -139,28 +146,30 @@ func withPlainMetadata(plain error, metadata map[string]any) error {
 //
 // The order of the cases is that of what must not be lost. ErrPending and a snooze are no failures. A
 // TaskError has its code and its wish for retries in itself. An error about a blob keeps the words of
-// the handler, and below them what the engine recognizes. All other errors become their text, with
-// the mark that it is permanent: the chain below may hold types whose methods panic or block later,
-// when nobody recovers.
+// the handler, and below them what the engine recognizes. All other errors become their text. Each has
+// the mark that it is permanent where it does not say so by itself. The chain below is dropped: it may
+// hold types whose methods panic or block later, when nobody recovers.
 func plainError(cause error) error {
 	var snooze pawl.SnoozeError
 	var task pawl.TaskError
 	var at *pawl.TaskError
 	var lost *blob.Error
+	var plain error
 	switch {
 	case errors.Is(cause, pawl.ErrPending):
 		return pawl.ErrPending
 	case errors.As(cause, &snooze):
 		return snooze
 	case errors.As(cause, &task):
-		return task
+		plain = task
 	case errors.As(cause, &at) && at != nil:
-		return *at
+		plain = *at
 	case errors.As(cause, &lost):
-		return blobError{fmt.Sprint(cause), plainBlobError(lost)}
+		plain = blobError{fmt.Sprint(cause), plainBlobError(lost)}
+	default:
+		plain = errors.New(fmt.Sprint(cause))
 	}
-	plain := errors.New(fmt.Sprint(cause))
-	if pawl.IsPermanent(cause) {
+	if pawl.IsPermanent(cause) && !pawl.IsPermanent(plain) {
 		return pawl.Permanent(plain)
 	}
 	return plain

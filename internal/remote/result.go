@@ -30,6 +30,12 @@ const (
 	Unsure                 // the same may succeed later
 )
 
+// IsInvalid reports whether the engine would refuse what a worker has sent, details or an outcome, however often it is sent: it is no
+// value, or refers to a blob that is not there, is damaged or has another size.
+func IsInvalid(err error) bool {
+	return errors.Is(err, pawl.ErrInvalid) || errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) || errors.Is(err, blob.ErrSize)
+}
+
 // SendResult delivers a result to the engine. A result that cannot be stored, or refers to
 // a blob that is not there, fails the attempt. The error is nil if it is Taken.
 //

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/once"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -31,16 +32,25 @@ var errTurnOver = errors.New("the turn is over")
 // not ended: joinTurn adds one, its goroutine removes it, and EndTurns removes those of a task at
 // once. A pool calls EndTurns when a worker lets go of a task, by result, lease, leave or withdrawal.
 type Turns struct {
-	ctx   context.Context // of every turn
-	group *sync.WaitGroup // of their goroutines
+	ctx       context.Context // of every turn
+	group     *sync.WaitGroup // of their goroutines
+	errClosed error           // of a turn that would begin after Close
 
-	mu   sync.Mutex
-	open map[pawl.Key]map[string]*onceTurn // by the names that the workers gave them
+	mu     sync.Mutex
+	closed bool
+	open   map[pawl.Key]map[string]*onceTurn // by the names that the workers gave them
 }
 
-// NewTurns returns turns that end with ctx and whose goroutines are counted by group.
-func NewTurns(ctx context.Context, group *sync.WaitGroup) *Turns {
-	return &Turns{ctx: ctx, group: group, open: map[pawl.Key]map[string]*onceTurn{}}
+// NewTurns returns turns that end with ctx and whose goroutines are counted by group. closed is the error of AskTurn after Close.
+func NewTurns(ctx context.Context, group *sync.WaitGroup, closed error) *Turns {
+	return &Turns{ctx: ctx, group: group, errClosed: closed, open: map[pawl.Key]map[string]*onceTurn{}}
+}
+
+// Close lets no further turn begin. A pool calls it before it waits for the group: nobody may add to a group at zero meanwhile.
+func (t *Turns) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
 }
 
 // A onceTurn is one call of Task.Once: in a goroutine, with a function that waits until the
@@ -64,8 +74,8 @@ const lookTime = 250 * time.Millisecond
 
 // AskTurn answers a worker that asks for the turn, after at most wait, or lookTime if that is longer. checkHeld
 // says whether the worker holds the task, and is asked once the turn is there: EndTurns ends it if the
-// worker loses the task afterwards. It fails with the error of checkHeld, with ErrManyTurns, or with that of
-// Task.Once.
+// worker loses the task afterwards. It fails with the error of checkHeld, with ErrManyTurns, with that of
+// Task.Once, or, after Close, with the error that NewTurns was given.
 //
 // An answer OnceWait leaves the turn open: the worker asks again and joins it. checkHeld is asked
 // after joinTurn and not before, for the lease may run out in between: EndTurns would then have found
@@ -103,7 +113,10 @@ func (t *Turns) joinTurn(task pawl.Task, q OnceMessage) (*onceTurn, error) {
 	if turn := t.open[q.Key][q.Turn]; turn != nil {
 		return turn, nil
 	}
-	if len(t.open[q.Key]) >= MaxTurns {
+	switch {
+	case t.closed:
+		return nil, t.errClosed
+	case len(t.open[q.Key]) >= MaxTurns:
 		return nil, ErrManyTurns
 	}
 	ctx, cancel := context.WithCancelCause(t.ctx)
@@ -173,7 +186,7 @@ func (t *Turns) KeepOutcome(ctx context.Context, task pawl.Task, q OnceMessage) 
 	turn := t.open[q.Key][q.Turn]
 	t.mu.Unlock()
 	if turn == nil {
-		kept, err := task.Once(ctx, q.Once, func(context.Context) (any, error) { return outcome, nil })
+		kept, err := task.Once(once.WithMade(ctx), q.Once, func(context.Context) (any, error) { return outcome, nil })
 		if err != nil {
 			return OnceReply{}, err
 		}

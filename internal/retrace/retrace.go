@@ -16,7 +16,9 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/timing"
 	"github.com/pawl-run/pawl/internal/traceparent"
+	"github.com/pawl-run/pawl/internal/tracing"
 	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -138,11 +140,20 @@ type status struct {
 	attempt int
 	span    int
 	since   time.Time
-	counted bool // among the ends
+	outcome tracing.Outcome // "" if the attempt goes on, or is not wanted any more
+	code    string          // of its error
 }
 
-// addRun adds the spans of a recording.
-func (b *builder) addRun(rec *replay.Recording) error {
+// isAttempt reports whether a task is performed, of a node that there is.
+func (st *status) isAttempt() bool { return st.status == workflow.Dispatched && st.span >= 0 }
+
+// addRun adds the spans of a recording. It makes an error of a panic over records that no planner decides.
+func (b *builder) addRun(rec *replay.Recording) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("run %q: %w: its records do not fit each other: %v", string(b.run), store.ErrCorrupt, p)
+		}
+	}()
 	b.state = state.NewState(rec.Run, rec.Graph())
 	b.tokens, b.groups, b.open = map[workflow.TokenID]int{}, map[workflow.GroupID]int{}, map[workflow.TokenID]status{}
 	b.first, b.ends = len(b.trace.Spans), len(b.trace.Ends)
@@ -191,7 +202,7 @@ func (b *builder) idOf(what string, numbers ...int64) (id SpanID) {
 // addRecord applies a record, and adds what has begun and ended with it.
 func (b *builder) addRecord(r *decision.Record) error {
 	began := state.BeganOf(r.Message)
-	if st, open := b.open[state.TokenOf(r.Message)]; open && st.status == workflow.Dispatched && !began.IsZero() {
+	if st, open := b.open[state.TokenOf(r.Message)]; open && st.isAttempt() && !began.IsZero() {
 		s := &b.trace.Spans[st.span]
 		s.From = laterOf(s.From, began)
 	}
@@ -231,10 +242,10 @@ func (b *builder) addEnd(r *decision.Record, e *decision.Event, began time.Time)
 	switch e.Type {
 	case workflow.EventTaskCompleted, workflow.EventTaskSnoozed, workflow.EventTaskFailed, workflow.EventTaskRetrying, workflow.EventTaskParked:
 		st, open := b.open[e.Token]
-		if !open || st.status != workflow.Dispatched || st.counted {
+		if !open || !st.isAttempt() || st.outcome != "" {
 			return // nobody was to perform it any more, as where an operator has given up on it
 		}
-		st.counted = true
+		st.outcome, st.code = tracing.OutcomeOf(e.Type), decision.ErrorCode(e)
 		b.open[e.Token] = st
 		_, metadata := state.MetadataOf(r.Message)
 		if state.TokenOf(r.Message) != e.Token {
@@ -242,7 +253,7 @@ func (b *builder) addEnd(r *decision.Record, e *decision.Event, began time.Time)
 		}
 		b.trace.Ends = append(b.trace.Ends, st.endedAt(r.At, began, timing.Attempt{
 			Of:       timing.Name{Workflow: b.state.Graph.Definition.Name, Node: string(e.Node), Type: strings.TrimPrefix(b.trace.Spans[st.span].Name, taskPrefix)},
-			Failed:   e.Type != workflow.EventTaskCompleted && e.Type != workflow.EventTaskSnoozed,
+			Failed:   st.outcome == tracing.Failed,
 			Reported: amount.Of(metadata, b.state.MetaLimits()...),
 		}))
 	case workflow.EventWorkflowCompleted, workflow.EventWorkflowFailed, workflow.EventWorkflowTimedOut:
@@ -308,14 +319,14 @@ func (b *builder) moveToken(t *state.Token, at time.Time, code string) {
 		b.tokens[t.ID] = i
 	}
 	if open && before.span >= 0 {
-		b.endSpan(before.span, at, code)
+		b.endStanding(before, at, code)
 	}
 	if !t.Live() {
 		delete(b.open, t.ID)
 		b.endSpan(i, at, code)
 		return
 	}
-	b.open[t.ID] = status{t.Status, t.Attempt, b.addStanding(t, at, b.trace.Spans[i].ID), at, false}
+	b.open[t.ID] = status{status: t.Status, attempt: t.Attempt, span: b.addStanding(t, at, b.trace.Spans[i].ID), since: at}
 }
 
 // placeOf returns the attributes of a token.
@@ -348,6 +359,15 @@ func (b *builder) addStanding(t *state.Token, at time.Time, parent SpanID) int {
 		return -1
 	}
 	return b.addSpan(s)
+}
+
+// endStanding ends the span of how a token has stood. That of an attempt tells the end of that, whatever has become of the token then.
+func (b *builder) endStanding(st status, at time.Time, code string) {
+	if s := &b.trace.Spans[st.span]; s.isTask {
+		code = st.code
+		s.Attributes = append(s.Attributes, Attribute{"pawl.task.outcome", string(cmp.Or(st.outcome, tracing.Cancelled))})
+	}
+	b.endSpan(st.span, at, code)
 }
 
 // endSpan ends a span, unless it has ended.

@@ -77,6 +77,7 @@ func (a *Alarms) LeaveAsleep(id workflow.RunID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.broken[id] = true
+	delete(a.retries, id)
 }
 
 // isLeftAsleep reports whether a run is not to be woken, or not yet.
@@ -102,12 +103,15 @@ func (a *Alarms) Forget(id workflow.RunID) {
 	delete(a.retries, id)
 }
 
-// RetryLater notes that a run is to be woken again, and returns after how long.
+// RetryLater notes that a run is to be woken again, and returns after how long. A run that is left asleep stays so.
 //
 // The pause grows with each failure of the same run, and Woken ends the series.
 func (a *Alarms) RetryLater(id workflow.RunID) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.broken[id] {
+		return 0
+	}
 	d := a.retries[id]
 	d.wait = wakeBackoff.Next(d.wait)
 	d.at = time.Now().Add(d.wait)

@@ -150,6 +150,22 @@ func (c *Messenger) cancelChild(child workflow.RunID) error {
 	return ignoreFinal(c.o.Runs.Ask(child, m))
 }
 
+// cancelLine ends a child and every run between it and its root that has not ended, from the top: a run that heard first that
+// its child was cancelled would fail by that, though it is cancelled itself.
+func (c *Messenger) cancelLine(child, parent, root workflow.RunID) error {
+	h, err := c.o.Runs.Head(parent)
+	switch {
+	case err != nil:
+		err = ignoreFinal(err)
+	case parent != root && !h.Status.Final():
+		err = c.cancelLine(parent, h.Parent, root)
+	}
+	if err != nil {
+		return err
+	}
+	return c.cancelChild(child)
+}
+
 // tellParent tells a parent how its child has ended.
 func (c *Messenger) tellParent(parent workflow.RunID, m state.ChildEnded) error {
 	err := ignoreFinal(c.o.Runs.Ask(parent, m))
@@ -165,7 +181,7 @@ func (c *Messenger) tellParent(parent workflow.RunID, m state.ChildEnded) error 
 // Below a root that has ended nothing is wanted, whatever the runs in between still know.
 func (c *Messenger) askParent(child workflow.RunID, p workflow.Parent) error {
 	if h, err := c.o.Runs.Head(p.Root); err == nil && h.Status.Final() {
-		return c.cancelChild(child)
+		return c.cancelLine(child, p.Run, p.Root)
 	}
 	err := c.o.Runs.Ask(p.Run, state.ChildAsks{Token: p.Token, Attempt: p.Attempt})
 	if errors.Is(err, state.ErrStale) || errors.Is(err, state.ErrEnded) || errors.Is(err, store.ErrRunNotFound) {

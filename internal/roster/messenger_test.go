@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -77,4 +79,50 @@ func TestACancelDropsAStart(t *testing.T) {
 	require.Equal(t, []Message{{Cancel: true}, {Cancel: true}, {Want: again}}, got)
 	require.False(t, c.IsUnwanted("a/1.1"))
 	require.Zero(t, c.cancels.Load())
+}
+
+// family are runs whose rows are known; it notes which of them are asked, and for what.
+type family struct {
+	Runs
+
+	heads map[workflow.RunID]store.Head
+	asked []string
+}
+
+func (f *family) Head(id workflow.RunID) (store.Head, error) {
+	h, ok := f.heads[id]
+	if !ok {
+		return h, store.ErrRunNotFound
+	}
+	return h, nil
+}
+
+func (f *family) Ask(id workflow.RunID, m state.Message) error {
+	f.asked = append(f.asked, fmt.Sprintf("%s %T", id, m))
+	return nil
+}
+
+// A run that asks below a root which has ended, before the runs between them have heard of that, has these cancelled first:
+// none of them fails because its child was cancelled.
+func TestCancelsComeFromTheTop(t *testing.T) {
+	for name, c := range map[string]struct {
+		between workflow.RunStatus // of the run whose child asks
+		asked   []string
+	}{
+		"it lives":     {workflow.RunRunning, []string{"a/1.1 state.Cancel", "a/1.1/2.1 state.Cancel", "a/1.1/2.1/3.1 state.Cancel"}},
+		"it is paused": {workflow.RunPaused, []string{"a/1.1 state.Cancel", "a/1.1/2.1 state.Cancel", "a/1.1/2.1/3.1 state.Cancel"}},
+		"it has ended": {workflow.RunCancelled, []string{"a/1.1/2.1/3.1 state.Cancel"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &family{heads: map[workflow.RunID]store.Head{
+				"a":             {Status: workflow.RunCancelled},
+				"a/1.1":         {Status: workflow.RunRunning, Parent: "a"},
+				"a/1.1/2.1":     {Status: c.between, Parent: "a/1.1"},
+				"a/1.1/2.1/3.1": {Status: workflow.RunRunning, Parent: "a/1.1/2.1"},
+			}}
+			m := NewMessenger(MessengerOptions{Runs: f})
+			require.NoError(t, m.deliverMessage("a/1.1/2.1/3.1", Message{Parent: workflow.Parent{Run: "a/1.1/2.1", Root: "a"}}))
+			require.Equal(t, c.asked, f.asked)
+		})
+	}
 }

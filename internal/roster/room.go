@@ -10,6 +10,10 @@ import (
 // are not active for the bounds, and take no memory from others: at Options.Most the actor of one of them is asked to leave for each
 // run that is to be started, the one first that waits for longest. That costs a start nothing but a signal; the actor leaves by itself,
 // as it would when it has been idle for long enough, and stays if a message has come before.
+//
+// A run with tasks that are queued, running or pending is active, whether or not it has an actor: an actor that has been idle for long
+// enough leaves the memory while a handler works for hours. Such runs are away. Each of them has a task at least in the dispatcher,
+// which takes more memory. A run that is made without an actor, as forks are, is away until it gets one.
 
 const (
 	// maxLeaving bounds how many actors are about to leave, and by how much there may be more than Options.Most. Each
@@ -63,13 +67,23 @@ func (r *Roster) sendAway() bool {
 	return false
 }
 
-// CheckRoom returns an error if no further run of a tenant may be active now, and makes room as for a run that is started.
-//
-// It is asked by calls that make runs without an actor, before they do their work: the actor comes afterwards.
-func (r *Roster) CheckRoom(tenant string) error {
+// ReservePlace counts a run that is about to be made without an actor as one that is away, so that others do not get its room before its
+// actor comes, and makes room as for a run that is started. It fails if no further run of the tenant may be active now. The caller blocks
+// the run, and calls release if it is not made.
+func (r *Roster) ReservePlace(id workflow.RunID, tenant string) (release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.makeRoom(&Newcomer{Tenant: tenant})
+	if err := r.makeRoom(&Newcomer{Tenant: tenant}); err != nil {
+		return nil, err
+	}
+	if _, away := r.away[id]; away || r.slots[id] != nil {
+		return func() {}, nil // it counts, and is not made
+	}
+	if !r.o.ByTenant {
+		tenant = ""
+	}
+	r.countAway(id, tenant)
+	return func() { r.Forget(id) }, nil
 }
 
 // setTenant counts a slot as one of a tenant; "" for none. The caller holds the lock.
@@ -119,6 +133,27 @@ func (r *Roster) setWaits(s *slot, waits bool) {
 	}
 }
 
+// countAway counts a run that has no actor. The caller holds the lock.
+func (r *Roster) countAway(id workflow.RunID, tenant string) {
+	r.away[id] = tenant
+	r.countTenant(tenant, 1)
+}
+
+// forgetAway counts a run no more that has no actor, if it was counted. The caller holds the lock.
+func (r *Roster) forgetAway(id workflow.RunID) {
+	if tenant, away := r.away[id]; away {
+		delete(r.away, id)
+		r.countTenant(tenant, -1)
+	}
+}
+
+// Forget forgets a run without an actor, which was purged, was not made, or is not there.
+func (r *Roster) Forget(id workflow.RunID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgetAway(id)
+}
+
 // CountByTenant returns how many runs of each tenant are active and do not only wait; nothing unless Options.ByTenant is set.
 func (r *Roster) CountByTenant() map[string]int {
 	r.mu.Lock()
@@ -133,13 +168,14 @@ func (r *Roster) CountBusy() int {
 	return r.countBusy()
 }
 
-func (r *Roster) countBusy() int { return len(r.slots) - r.waiting.Len() - r.leaving }
+func (r *Roster) countBusy() int { return len(r.slots) - r.waiting.Len() - r.leaving + len(r.away) }
 
-// NoteTenant counts an active run as one of its tenant, which is known when it is loaded.
-func (r *Roster) NoteTenant(id workflow.RunID, tenant string) {
+// NoteLoaded notes the status of a run that its actor has read, and counts the run as one of its tenant.
+func (r *Roster) NoteLoaded(id workflow.RunID, tenant string, status workflow.RunStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.slots[id]; s != nil {
+		s.noteStatus(status)
 		r.setTenant(s, tenant)
 	}
 }

@@ -32,6 +32,7 @@ type Roster struct {
 	slots   map[workflow.RunID]*slot
 	blocked map[workflow.RunID]chan struct{} // runs that may have no actor; the channel is closed when they may again
 	active  map[string]int                   // runs by tenant that do not only wait, if there are limits
+	away    map[workflow.RunID]string        // runs without a slot that have tasks out, or are being made, and their tenants
 	waiting list.List                        // slots of runs that only wait, the one that came first at the front
 	leaving int                              // slots that were taken from there, as their actors are to leave
 	closed  bool
@@ -43,9 +44,13 @@ type slot struct {
 	held   int           // callers that may send to it
 	stays  bool          // it was refused its end, because somebody held it, and asks no more unless it is nudged
 	tenant string        // of the run; "" until it is loaded
-	goesOn bool          // the actor has committed last that the run has begun and not ended
+	goesOn bool          // the actor has committed last, or has read, that the run has begun and not ended
 	waits  *list.Element // in waiting
 	leaves bool          // it is one of leaving
+
+	newcomer *Newcomer     // for which the actor was started; nil for a run that was before
+	found    bool          // the actor has read or committed the run
+	settled  chan struct{} // closed then, or when the slot goes; nil while nobody waits for that
 }
 
 // Options say which runs may be active.
@@ -66,34 +71,88 @@ type Newcomer struct {
 
 // New returns a roster without runs.
 func New(o Options) *Roster {
-	return &Roster{o: o, active: map[string]int{}, slots: map[workflow.RunID]*slot{}, blocked: map[workflow.RunID]chan struct{}{}}
+	return &Roster{
+		o: o, active: map[string]int{}, away: map[workflow.RunID]string{}, slots: map[workflow.RunID]*slot{}, blocked: map[workflow.RunID]chan struct{}{},
+	}
 }
 
 // Acquire returns the actor of a run, started by start if it has none, and keeps
 // it from leaving until release. It waits while the run may have no actor, but not
 // longer than ctx. b says what is to be started; nil if the run was before.
 //
+// An actor that was started for another newcomer would begin that one's run with the message of this one, and one that was started
+// for a run that was before would find none. So they are waited for: then the run is there, or the actor has left.
+//
 // The room is checked only for a run that is to be started; one that goes on has been let in
-// before.
+// before, also if a caller starts it again.
 func (r *Roster) Acquire(ctx context.Context, id workflow.RunID, b *Newcomer, start func() *actor.Actor) (*actor.Actor, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.waitUntilFree(ctx, id); err != nil {
+	s, err := r.waitForSlot(ctx, id, b)
+	if err != nil {
 		return nil, err
 	}
-	s := r.slots[id]
 	if s == nil {
-		if err := r.makeRoom(b); err != nil {
-			return nil, err
+		tenant, away := r.away[id]
+		if !away {
+			if err := r.makeRoom(b); err != nil {
+				return nil, err
+			}
 		}
-		s = &slot{actor: start()}
+		s = &slot{actor: start(), newcomer: b}
 		r.slots[id] = s
-		if b != nil {
+		switch {
+		case away:
+			r.forgetAway(id)
+			r.setTenant(s, tenant)
+		case b != nil:
 			r.setTenant(s, b.Tenant)
 		}
 	}
 	s.held++
 	return s.actor, nil
+}
+
+// waitForSlot returns the slot of a run; nil if it has none and may have one. A newcomer waits until an actor that was not started
+// for it has found the run. The caller holds the lock, which others get meanwhile.
+func (r *Roster) waitForSlot(ctx context.Context, id workflow.RunID, b *Newcomer) (*slot, error) {
+	for {
+		if err := r.waitUntilFree(ctx, id); err != nil {
+			return nil, err
+		}
+		s := r.slots[id]
+		if s == nil || s.found || b == nil || s.newcomer == b {
+			return s, nil
+		}
+		if err := r.waitUntilSettled(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// waitUntilSettled waits until the actor of a slot has found its run, or the slot is gone. The caller holds the lock, which others
+// get meanwhile.
+func (r *Roster) waitUntilSettled(ctx context.Context, s *slot) error {
+	if s.settled == nil {
+		s.settled = make(chan struct{})
+	}
+	settled := s.settled
+	r.mu.Unlock()
+	defer r.mu.Lock()
+	select {
+	case <-settled:
+		return nil
+	case <-ctx.Done():
+		return late.Cause(ctx)
+	}
+}
+
+// releaseWaiters lets those go on who wait for what the actor finds. The caller holds the lock.
+func (s *slot) releaseWaiters() {
+	if s.settled != nil {
+		close(s.settled)
+		s.settled = nil
+	}
 }
 
 // waitUntilFree waits until a run may have an actor. The caller holds the lock, which others get
@@ -122,8 +181,16 @@ func (r *Roster) NoteStatus(id workflow.RunID, status workflow.RunStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.slots[id]; s != nil {
-		s.goesOn = status != workflow.RunCreated && !status.Final()
+		s.noteStatus(status)
 	}
+}
+
+func (s *slot) noteStatus(status workflow.RunStatus) {
+	if status != workflow.RunCreated {
+		s.found = true
+		s.releaseWaiters()
+	}
+	s.goesOn = status != workflow.RunCreated && !status.Final()
 }
 
 // GoesOn reports whether a run has an actor that will tell of its end. If not, nobody knows but its row.
@@ -134,12 +201,17 @@ func (r *Roster) GoesOn(id workflow.RunID) bool {
 	return s != nil && s.goesOn
 }
 
-// dropSlot forgets the actor of a run. The caller holds the lock.
+// dropSlot forgets the actor of a run, and goes on counting the run if it has tasks out. The caller holds the lock.
 func (r *Roster) dropSlot(id workflow.RunID) {
 	s := r.slots[id]
+	s.releaseWaiters()
+	tenant, out := s.tenant, s.goesOn && !s.onlyWaits()
 	r.setWaits(s, false)
 	r.setTenant(s, "")
 	delete(r.slots, id)
+	if out {
+		r.countAway(id, tenant)
+	}
 }
 
 // Hold returns the actor of a run, which it keeps from leaving until release; nil if the
@@ -214,26 +286,38 @@ func (r *Roster) Release(a *actor.Actor) {
 // until release is called. It waits until nobody else does so, and fails with Options.Closed.
 //
 // The actor that a run has goes on; only nobody new gets it. A fork blocks the id of the run
-// that it makes, until that is committed.
+// that it makes, until that is committed. An actor that has found no run would not see that one: Block waits until it has left, or
+// has begun a run itself.
 func (r *Roster) Block(ctx context.Context, id workflow.RunID) (release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.waitUntilFree(ctx, id); err != nil {
 		return nil, err
 	}
-	return r.addBlock(id), nil
+	release = r.addBlock(id)
+	for s := r.slots[id]; s != nil && !s.found; s = r.slots[id] {
+		if err := r.waitUntilSettled(ctx, s); err != nil {
+			r.removeBlock(id)
+			return nil, err
+		}
+	}
+	return release, nil
 }
 
 // addBlock keeps a run from getting an actor until release is called. The caller holds the lock.
 func (r *Roster) addBlock(id workflow.RunID) (release func()) {
-	blocked := make(chan struct{})
-	r.blocked[id] = blocked
+	r.blocked[id] = make(chan struct{})
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.blocked, id)
-		close(blocked)
+		r.removeBlock(id)
 	}
+}
+
+// removeBlock undoes addBlock. The caller holds the lock.
+func (r *Roster) removeBlock(id workflow.RunID) {
+	close(r.blocked[id])
+	delete(r.blocked, id)
 }
 
 // LetGo forgets an idle actor, unless somebody holds it, and reports whether it

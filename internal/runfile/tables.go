@@ -2,9 +2,12 @@ package runfile
 
 import (
 	_ "embed" // the schema
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/image"
+	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
 //go:embed file.sql
@@ -106,4 +109,19 @@ func emptyView(name string, columns []string) string {
 		}
 	}
 	return "CREATE VIEW " + name + " (" + strings.Join(names, ", ") + ") AS SELECT " + strings.Join(nulls, ", ") + " WHERE 0" + noRows
+}
+
+// ForeignObject tells of a view, a trigger or a virtual table in the schema of a file that no engine makes, "" if there is none: SQLite would
+// execute it for whoever reads the file, and it may have no end. Damage of the text of a table is for the reader to find.
+func ForeignObject(c *sqlite.Conn) (wrong string, err error) {
+	const all = `SELECT CAST(name AS TEXT), CAST(sql AS TEXT) FROM sqlite_schema WHERE sql IS NOT NULL`
+	err = c.Each(all, func(r *sqlite.Row) error {
+		text := r.Text(1)
+		isOurs := func(o object) bool { return text == o.SQL || text == o.Empty }
+		if !strings.HasPrefix(text, "CREATE TABLE ") && !slices.ContainsFunc(objects, isOurs) {
+			wrong = fmt.Sprintf("an engine makes no %q in its schema", r.Text(0))
+		}
+		return nil
+	})
+	return wrong, err
 }

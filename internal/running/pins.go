@@ -11,20 +11,20 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// ResolvePins resolves every subworkflow that a run of g can reach to the definition
-// that is published under its name now. A run without subworkflows has no pins.
+// ResolvePins resolves every subworkflow that a run of g can reach, and that it does not know yet, to
+// the definition that is published under its name now. A run without subworkflows has no pins.
 //
 // Pins are found when the root starts, and its children inherit them: a definition that is
 // published later changes nothing for a run that goes on. It looks breadth first, through all
 // definitions that may be reached, and asks for each name and version once; recursion of
-// definitions ends there.
-func ResolvePins(ctx context.Context, dir *store.Dir, g *compiled.Graph) (state.Pins, error) {
+// definitions ends there, and so does a pin that is known, since all below it were pinned with it.
+func ResolvePins(ctx context.Context, dir *store.Dir, g *compiled.Graph, known state.Pins) (state.Pins, error) {
 	var pins state.Pins
 	asked, seen := map[state.Pin]bool{}, map[string]bool{}
 	for graphs := []*compiled.Graph{g}; len(graphs) > 0; graphs = graphs[1:] {
 		for _, c := range childrenOf(graphs[0]) {
 			name := state.Pin{Name: c.spec.Name, Version: c.spec.Version}
-			if asked[name] {
+			if asked[name] || known.Of(&c.spec) != "" {
 				continue
 			}
 			asked[name] = true

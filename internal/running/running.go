@@ -42,6 +42,7 @@ type Tasks interface {
 // Blobs keep what joins have merged into blobs; *keeping.Keeper does.
 type Blobs interface {
 	PutMerged(ctx context.Context, blobs []decision.Blob) (release func(), err error)
+	HoldsAny() bool // whether a blob is kept from being collected
 }
 
 // Stalls take note of commits, from their begin to their end; *dispatch.StallDetector does.
@@ -123,8 +124,11 @@ type Birth struct {
 	Parent    *workflow.Parent // of a child run
 	Tenant    string
 	Labels    map[string]string // nil without
+	Limits    amount.Sums       // of what it may report, beyond those of its definition
 	Keep      []store.Kept      // what the commit keeps that begins the run; nil without
 	Caller    *state.Trace      // the span that its trace, which is one of its own, links to; nil without
+
+	span *tracing.Beginning // its start span; nil without
 }
 
 // newcomer returns what the roster has to know of a run that is to begin; nil for one that exists.
@@ -143,27 +147,72 @@ func (r *Runs) Ask(ctx context.Context, id workflow.RunID, m state.Message) erro
 
 // AskOrStart is Ask for a run that b makes if it does not exist; b is nil if it exists.
 func (r *Runs) AskOrStart(ctx context.Context, id workflow.RunID, m state.Message, b *Birth) error {
-	if ctx.Err() != nil {
-		return late.Cause(ctx)
+	sent, err := r.askOrStart(ctx, id, m, b)
+	if b != nil && b.span != nil {
+		b.span.Settle(err != nil && (!sent || isRefused(ctx, err)))
 	}
-	// The actor may end, being idle or broken, between being acquired and taking the message,
-	// or fail because the one who started it wanted a run that did not exist. In both cases the
-	// message was not taken, and a new actor is asked.
-	for {
+	return err
+}
+
+// isRefused reports whether the answer to a message says that the run has not taken it and never will, as far as that is known: the message
+// of a caller who has left may still be taken.
+func isRefused(ctx context.Context, err error) bool {
+	return !errors.Is(err, state.ErrUnknown) && (ctx.Err() == nil || errors.Is(err, actor.ErrBusy))
+}
+
+// askOrStart is AskOrStart, and reports whether an actor may have got the message.
+func (r *Runs) askOrStart(ctx context.Context, id workflow.RunID, m state.Message, b *Birth) (sent bool, err error) {
+	if ctx.Err() != nil {
+		return false, late.Cause(ctx)
+	}
+	// The actor may end, being idle or broken, between being acquired and taking the message. It
+	// was not taken then, and a new actor is asked.
+	for newcomer := b.newcomer(); ; {
 		r.o.Hook.Ask(string(id), m)
-		a, err := r.o.Roster.Acquire(ctx, id, b.newcomer(), func() *actor.Actor { return r.StartActor(id, b) })
+		a, err := r.o.Roster.Acquire(ctx, id, newcomer, func() *actor.Actor { return r.StartActor(id, b) })
+		if b != nil && errors.Is(err, actor.ErrBusy) {
+			err = r.refuseBusy(ctx, id, err)
+		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		err = a.Ask(ctx, m)
 		r.o.Roster.Release(a)
-		missed := b != nil && errors.Is(err, store.ErrRunNotFound) // it was somebody's who asked for a run that was not there
-		if !missed && !errors.Is(err, actor.ErrStopped) || r.o.Alive.Err() != nil {
-			return refusal.Closed(err)
+		if !errors.Is(err, actor.ErrStopped) || r.o.Alive.Err() != nil {
+			return true, refusal.Closed(err)
 		}
 		<-a.Done() // it ended of itself before it took the message
 		r.o.Roster.Ended(a)
 	}
+}
+
+// ReleaseAnswered ends a hold on the blobs that the last message of a caller refers to, once the run has answered it. If ctx has ended, the
+// message may still wait for its turn, and be committed later: the hold then ends when one behind it is answered, or the actor has ended.
+func (r *Runs) ReleaseAnswered(ctx context.Context, id workflow.RunID, release func()) {
+	var a *actor.Actor
+	if ctx.Err() != nil && r.o.Blobs.HoldsAny() {
+		a = r.o.Roster.Hold(id)
+	}
+	if a == nil {
+		release()
+		return
+	}
+	r.o.Roster.Go(func() {
+		defer release()
+		defer r.o.Roster.Release(a)
+		_ = a.Ask(r.o.Alive, nil) // in either case the message before has had its turn
+	})
+}
+
+// refuseBusy returns why a run does not begin for which there is no room: a run that is there already needs none, though it has no actor.
+func (r *Runs) refuseBusy(ctx context.Context, id workflow.RunID, busy error) error {
+	switch _, err := r.o.Dir.HeadUntil(ctx, id); {
+	case errors.Is(err, store.ErrRunNotFound):
+		return busy
+	case err != nil:
+		return refusal.Closed(err)
+	}
+	return state.ErrRunExists
 }
 
 // StartActor starts the actor of a run.
@@ -241,6 +290,8 @@ func (r *Runs) Wake(id workflow.RunID) {
 // Forget forgets a run that is not there any more.
 func (r *Runs) Forget(id workflow.RunID) {
 	r.Alarms.Forget(id)
+	r.o.Roster.Forget(id)
+	r.o.Tracer.Forget(id)
 	r.damaged.noteLoad(id, nil)
 }
 
@@ -372,7 +423,7 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 		return nil, 0, nil, err
 	}
 	r.Run = run
-	r.runs.o.Roster.NoteTenant(r.id, s.Tenant)
+	r.runs.o.Roster.NoteLoaded(r.id, s.Tenant, s.Status)
 	r.noteWaits(s)
 	r.runs.o.Metrics.Loaded(s, run.Head().At)
 	r.runs.o.Tracer.Loaded(s)
@@ -403,8 +454,9 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 	// A caller who begins to wait from here on looks at the row, whatever keeps the actor from telling of the
 	// end.
 	if s.Status.Final() {
-		r.runs.o.Roster.NoteStatus(r.id, s.Status)
+		r.runs.o.Roster.NoteStatus(r.id, workflow.RunCreated)
 	}
+	r.runs.o.Tracer.CommitBegins(records)
 	began := r.runs.o.Metrics.CommitBegins(records[0].At)
 	err = r.Run.CommitAndTell(s, records, r.runs.o.Feed.WantedEvents(told))
 	r.runs.o.Readers.TellCommit(r.Run, records, err)
@@ -414,7 +466,7 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 		r.noteWaits(s)
 		r.runs.o.Metrics.Committed(s, records, told, began)
 		r.runs.o.Tasks.CountEnds(s, records, told)
-		r.runs.o.Tracer.Committed(s, told)
+		r.runs.o.Tracer.Committed(s, records, told)
 	}
 	if errors.Is(err, store.ErrRemote) {
 		return fmt.Errorf("%w: %w", actor.ErrNotTaken, err)
@@ -425,11 +477,17 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 // noteWaits notes whether the run, in the state that is committed, only waits: it goes on, and no task of it is out. A run that
 // has ended leaves by itself, and counts until then.
 func (r *runStore) noteWaits(s *state.State) {
-	waits := s.Status != workflow.RunCreated && !s.Status.Final() && s.CountByStatus(workflow.Dispatched) == 0
+	waits := s.Status != workflow.RunCreated && !s.Status.Final() && !r.runs.hasTasks(s)
 	if waits || r.waits { // else the roster knows
 		r.runs.o.Roster.NoteWaits(r.id, waits)
 	}
 	r.waits = waits
+}
+
+// hasTasks reports whether tasks of a run are queued, running or pending. A suspended run takes no results, and dispatches its tasks
+// again when it is resumed.
+func (r *Runs) hasTasks(s *state.State) bool {
+	return !r.o.Still && s.Status != workflow.RunSuspended && s.CountByStatus(workflow.Dispatched) > 0
 }
 
 // Flush implements actor.Store.
@@ -522,32 +580,32 @@ func (r relatedRuns) Ask(id workflow.RunID, m state.Message) error {
 func (r relatedRuns) StartChild(d *actor.Child, g *compiled.Graph) error {
 	input, _ := d.Input.(map[string]any)
 	b := &Birth{Graph: g, InputHash: value.Hash(input), Parent: &d.Parent, Tenant: d.Tenant}
-	m := state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant, Limits: d.Limits, Trace: r.traceChild(d, g)}
+	m := state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant, Limits: d.Limits, Trace: r.traceChild(d, b)}
 	return r.runs.AskOrStart(r.runs.o.Alive, d.ID, m, b)
 }
 
-// TraceStart makes the start span of a run, and tells its message, unless there is the run.
+// TraceStart makes the start span of a run, and tells its message, unless there is the run. AskOrStart must follow.
 func (r *Runs) TraceStart(ctx context.Context, id workflow.RunID, m *state.Start, b *Birth) error {
 	if r.o.Tracer == nil {
 		return nil
 	}
+	m.Trace, b.span = nil, nil // of a start that was refused
 	if found, err := r.o.Dir.HasRun(id); found || err != nil {
 		return refusal.Closed(err)
 	}
 	of := tracing.RunBy(id, b.Graph.Definition, nil)
-	var span *tracing.Beginning
 	if b.Caller != nil {
-		span = r.o.Tracer.BeginApart(ctx, of, b.Caller)
+		b.span = r.o.Tracer.BeginApart(ctx, of, b.Caller)
 	} else {
-		span = r.o.Tracer.Begin(ctx, of)
+		b.span = r.o.Tracer.Begin(ctx, of)
 	}
-	span.End()
-	m.Trace = span.Trace()
+	b.span.Await()
+	m.Trace = b.span.Trace()
 	return nil
 }
 
 // traceChild returns the trace of a child run that is about to begin: that of its parent, or one of its own if that has become old.
-func (r relatedRuns) traceChild(d *actor.Child, g *compiled.Graph) *state.Trace {
+func (r relatedRuns) traceChild(d *actor.Child, b *Birth) *state.Trace {
 	t := r.runs.o.Tracer
 	if !t.IsOld(d.Trace) {
 		return d.Trace
@@ -555,9 +613,9 @@ func (r relatedRuns) traceChild(d *actor.Child, g *compiled.Graph) *state.Trace 
 	if found, err := r.HasRun(d.ID); found || err != nil {
 		return d.Trace // it began before, or cannot now
 	}
-	own := t.BeginApart(r.runs.o.Alive, tracing.RunBy(d.ID, g.Definition, nil), d.Trace)
-	own.End()
-	return own.Trace()
+	b.span = t.BeginApart(r.runs.o.Alive, tracing.RunBy(d.ID, b.Graph.Definition, nil), d.Trace)
+	b.span.Await()
+	return b.span.Trace()
 }
 
 // Reported implements roster.Runs.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
@@ -43,6 +44,18 @@ func CheckStarted(ctx context.Context, dir *store.Dir, run workflow.Run, b *Birt
 		return fmt.Errorf("%w: run %q was started with other labels", state.ErrRunExists, string(run.ID))
 	case h.InputHash != b.InputHash:
 		return fmt.Errorf("%w: run %q was started with another input", state.ErrRunExists, string(run.ID))
+	}
+	return checkLimits(ctx, dir, run.ID, b)
+}
+
+// checkLimits compares what the runs below it and a run may report together with what its start has said, which only its first
+// record knows.
+func checkLimits(ctx context.Context, dir *store.Dir, id workflow.RunID, b *Birth) error {
+	for r, err := range dir.HistoryUntil(ctx, id, 0) {
+		if m, ok := r.Message.(state.Start); ok && !slices.Equal(m.Limits, b.Limits) {
+			err = fmt.Errorf("%w: run %q was started with other MetaLimits", state.ErrRunExists, string(id))
+		}
+		return refusal.Closed(err)
 	}
 	return nil
 }

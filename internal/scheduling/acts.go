@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -35,12 +36,12 @@ const (
 )
 
 // Pause lets a schedule fire no more of itself. A paused schedule is left as it is.
-func (s *Scheduler) Pause(_ context.Context, id string, act runstate.Act) error {
-	e, err := s.lockEntry(id)
+func (s *Scheduler) Pause(ctx context.Context, id string, act runstate.Act) error {
+	e, err := s.lockEntry(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer e.mu.Unlock()
+	defer e.endTurn()
 	if e.state.Paused != nil {
 		return nil
 	}
@@ -53,12 +54,15 @@ func (s *Scheduler) Pause(_ context.Context, id string, act runstate.Act) error 
 }
 
 // Resume lets a schedule fire again. Its instants that came meanwhile are skipped. A schedule that is not paused is left as it is.
-func (s *Scheduler) Resume(_ context.Context, id string, act runstate.Act) error {
-	e, err := s.lockEntry(id)
+func (s *Scheduler) Resume(ctx context.Context, id string, act runstate.Act) error {
+	if err := s.holdBeforeAct(ctx); err != nil {
+		return err
+	}
+	e, err := s.lockEntry(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer e.mu.Unlock()
+	defer e.endTurn()
 	if e.state.Paused == nil {
 		return nil
 	}
@@ -95,22 +99,43 @@ func (e *entry) passPaused(next *state, now time.Time) []schedule.Event {
 }
 
 // Trigger starts a run of a schedule now, also of one that is paused, and returns its id. The overlap binds it: it fails with
-// ErrBusy where that leaves it out; where it waits, its run begins later under the id. Its trace links to the span that ctx is in.
+// ErrBusy where that leaves it out; where it waits, its run begins later under the id. Its trace links to the span that ctx is in. If ctx
+// ends while the run begins, Trigger returns, and the run goes on to begin.
 func (s *Scheduler) Trigger(ctx context.Context, id string, act runstate.Act) (workflow.RunID, error) {
-	e, err := s.lockEntry(id)
+	e, err := s.lockEntry(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	defer e.mu.Unlock()
+	begun := make(chan workflow.RunID, 1)
+	err = s.o.Late.Until(ctx, func() error {
+		defer e.endTurn()
+		run, err := s.triggerEntry(ctx, e, act)
+		begun <- run
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return <-begun, nil
+}
+
+// triggerEntry is Trigger in the turn of a schedule. It waits until the run has begun: another commit before that could undo it.
+func (s *Scheduler) triggerEntry(ctx context.Context, e *entry, act runstate.Act) (workflow.RunID, error) {
+	defer s.armEntry(e)
+	if overlap := e.table.Schedule().Overlap; overlap == schedule.OverlapSkip || overlap == schedule.OverlapBuffer {
+		e.look = true // the caller may know of an end that nobody has told the schedule of yet
+		if err := s.settleEnds(e); err != nil {
+			return "", err
+		}
+	}
 	next := e.state.clone()
-	next.Triggered = latest(s.now(), next.Triggered.Add(time.Millisecond))
+	next.Triggered = e.instantOfTrigger(s.now())
 	var caller *runstate.Trace
 	if parent, more := traceparent.Of(ctx); parent != "" {
 		caller = &runstate.Trace{Parent: parent, State: more, At: s.now().UnixMilli()}
 	}
 	ev := schedule.Event{Cause: causeTrigger, Scheduled: next.Triggered, By: act.By, Reason: act.Reason}
 	out, err := s.beginFiring(e, next, ev, time.Time{}, caller)
-	s.armEntry(e)
 	switch {
 	case err != nil:
 		return "", err
@@ -119,17 +144,27 @@ func (s *Scheduler) Trigger(ctx context.Context, id string, act runstate.Act) (w
 	case out.Kind == kindRefused:
 		return "", fmt.Errorf("%w: the run cannot begin: %w", refusal.ErrInvalid, e.cause)
 	}
-	return schedule.Firing{At: ev.Scheduled}.RunID(id), nil
+	return schedule.Firing{At: ev.Scheduled}.RunID(e.id), nil
+}
+
+// instantOfTrigger returns the instant of a trigger that comes now: later than that of any trigger before it, and none at which the
+// schedule fires of itself, because two firings of one instant are one run.
+func (e *entry) instantOfTrigger(now time.Time) time.Time {
+	at := latest(now, e.state.Triggered.Add(time.Millisecond))
+	if f, ok := e.table.Next(at.Add(-time.Millisecond)); ok && f.At.Equal(at) {
+		at = at.Add(time.Millisecond)
+	}
+	return at
 }
 
 // Backfill has a schedule fire at instants that have passed, and returns how many there are. An instant whose run is there, or
 // was as far as the events tell, fires no second time.
-func (s *Scheduler) Backfill(_ context.Context, id string, b schedule.Backfill) (int, error) {
-	e, err := s.lockEntry(id)
+func (s *Scheduler) Backfill(ctx context.Context, id string, b schedule.Backfill) (int, error) {
+	e, err := s.lockEntry(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	defer e.mu.Unlock()
+	defer e.endTurn()
 	n, err := e.checkBackfill(b, s.now())
 	if err != nil || n == 0 {
 		return 0, err
@@ -162,9 +197,7 @@ func InstantsLeft(of *schedule.Schedule, events []schedule.Event, b schedule.Bac
 	}
 	fired := map[time.Time]bool{}
 	for i := range events {
-		if ev := &events[i]; ev.Kind == kindStarted || ev.Kind == kindJoined {
-			fired[ev.Scheduled.UTC()] = true
-		}
+		addBegun(fired, &events[i])
 	}
 	left, err = instantsOf(table, b, now)
 	n := len(left)
@@ -184,10 +217,7 @@ func instantsOf(of *schedule.Timetable, b schedule.Backfill, now time.Time) (out
 	case b.Most < 1 || b.Most > maxAtOnce:
 		return nil, fmt.Errorf("%w: a backfill has 1 to %d runs at once", refusal.ErrInvalid, maxAtOnce)
 	}
-	for f := range of.Between(b.From, b.To) {
-		if f.Left != "" {
-			continue
-		}
+	for f := range firingsOf(of, b) {
 		if out = append(out, f); len(out) > maxCounted {
 			return nil, fmt.Errorf("%w: that is more than %d firings", refusal.ErrInvalid, maxCounted)
 		}
@@ -195,14 +225,32 @@ func instantsOf(of *schedule.Timetable, b schedule.Backfill, now time.Time) (out
 	return out, nil
 }
 
+// firingsOf yields the instants of a backfill at which a schedule fires: none if they follow its runs. It passes over exceptions, however
+// long they are.
+func firingsOf(t *schedule.Timetable, b schedule.Backfill) iter.Seq[schedule.Firing] {
+	return func(yield func(schedule.Firing) bool) {
+		if t.Schedule().After > 0 {
+			return
+		}
+		for f, ok := t.Next(b.From); ok && !f.At.After(b.To); f, ok = t.Next(f.At) {
+			if !yield(f) {
+				return
+			}
+		}
+	}
+}
+
 // canBackfill reports whether a run of a backfill may begin, or a backfill is over.
 func (e *entry) canBackfill() bool {
 	return len(e.state.Backfills) > 0 && e.state.Paused == nil && e.state.countLive(true) < e.state.Backfills[0].Most
 }
 
+// maxBackfilled bounds the firings of backfills in one step, since those that are refused are no runs that it would wait for.
+const maxBackfilled = 64
+
 // goOnWithBackfills lets runs of the first backfill begin, as many as may be there at once.
 func (s *Scheduler) goOnWithBackfills(e *entry) error {
-	for e.canBackfill() {
+	for n := 0; n < maxBackfilled && e.canBackfill(); n++ {
 		if e.begun == nil {
 			if err := s.readBegun(e); err != nil {
 				return err
@@ -233,8 +281,8 @@ func (s *Scheduler) goOnWithBackfills(e *entry) error {
 // nextBackfilled returns the next firing of the first backfill that has not been, and leaves the backfill behind it.
 func (e *entry) nextBackfilled(next *state) (schedule.Firing, bool) {
 	b := &next.Backfills[0]
-	for f := range e.table.Between(b.From, b.To) {
-		if f.Left == "" && !e.begun[f.At] {
+	for f := range firingsOf(e.table, *b) {
+		if !e.begun[f.At] {
 			b.From = f.At
 			return f, true
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -73,6 +74,30 @@ func TestPauseAndResume(t *testing.T) {
 	})
 }
 
+// A trigger at an instant of the schedule has a run of its own, and so has the instant.
+func TestTriggerAtAnInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.publish()
+		o.applyFields("every: 10m, overlap: allow")
+		pass(10 * time.Minute)
+		run, err := o.Schedules().Trigger(t.Context(), "s")
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunID("s@2000-01-01T00:10:00.001Z"), run)
+		run, err = o.Schedules().Trigger(t.Context(), "s")
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunID("s@2000-01-01T00:10:00.002Z"), run)
+		pass(5 * time.Minute)
+		run, err = o.Schedules().Trigger(t.Context(), "s")
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunID("s@2000-01-01T00:15:00Z"), run)
+		synctest.Wait()
+		require.Equal(t, []string{
+			"started 01T00:10:00 completed", "started 01T00:10:00 completed", "started 01T00:10:00 completed", "started 01T00:15:00 completed",
+		}, o.events())
+	})
+}
+
 // Backfills fire what has not fired, so many at once, also after a restart, and nothing twice.
 func TestBackfill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -129,6 +154,24 @@ func TestAfter(t *testing.T) {
 	})
 }
 
+// A schedule by after whose runs cannot begin is refused once for a time without an engine, and not once for each interval of it; an
+// interval after that it is tried again.
+func TestAfterIsRefusedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := open(t, dir, done)
+		o.applyFields("after: 1m, pauseAfterFailures: 100")
+		pass(10 * time.Second)
+		o.shut()
+		pass(72*time.Hour + 300*time.Millisecond)
+		o = open(t, dir, done)
+		pass(0)
+		require.Equal(t, []string{"refused 01T00:01:00"}, o.events())
+		pass(2 * time.Minute)
+		require.Equal(t, []string{"refused 01T00:01:00", "refused 04T00:01:10", "refused 04T00:02:10"}, o.events())
+	})
+}
+
 // A clock that was a year ahead when runs of a schedule by after ended blocks none when it is right again, also if the engine is opened
 // again and again meanwhile.
 func TestAfterAClockThatWasAhead(t *testing.T) {
@@ -153,6 +196,99 @@ func TestAfterAClockThatWasAhead(t *testing.T) {
 		o.hook.OnNow(time.Now)
 		pass(time.Hour)
 		require.Greater(t, len(o.runs()), 8)
+	})
+}
+
+// A clock that was a year ahead when a schedule came that has instants of its own keeps none from firing when it is right again, and lets
+// none fire twice.
+func TestInstantsAfterAClockThatWasAhead(t *testing.T) {
+	for _, fields := range []string{
+		"every: 10m", `cron: ["*/10 * * * *"]`, "at: [2000-01-01T00:30:00Z, 2000-01-01T00:40:00Z, 2000-01-01T00:50:00Z, 2001-01-01T00:10:00Z, 2001-01-01T00:20:00Z]",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := open(t, t.TempDir(), done)
+			o.publish()
+			ahead := func() time.Time { return time.Now().AddDate(1, 0, 0) }
+			o.hook.OnNow(ahead)
+			o.applyFields(fields)
+			pass(25 * time.Minute)
+			o.hook.OnNow(time.Now)
+			pass(30 * time.Minute)
+			o.hook.OnNow(ahead)
+			pass(3 * time.Minute)
+			events, runs := o.events(), o.runs()
+			require.Len(t, runs, int(o.readStanding().Fired))
+			require.GreaterOrEqual(t, len(runs), 5)
+			require.Equal(t, []string{
+				"started 01T00:10:00 completed", "started 01T00:20:00 completed",
+				"started 01T00:30:00 completed", "started 01T00:40:00 completed", "started 01T00:50:00 completed",
+			}, events[:5], fields)
+			require.Equal(t, []string{"2000-01-01T00:30:00Z completed", "2000-01-01T00:40:00Z completed", "2000-01-01T00:50:00Z completed"}, runs[:3])
+		})
+	}
+}
+
+// heldSteps hold the steps of schedules until they are let go.
+type heldSteps struct {
+	mu    sync.Mutex
+	rings []func() // nil once they are let go
+	free  bool
+}
+
+func (h *heldSteps) Hold(run string, ring func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.free || !strings.HasPrefix(run, "@") {
+		return false
+	}
+	h.rings = append(h.rings, ring)
+	return true
+}
+
+func (*heldSteps) Rang(string) {}
+
+// letGo lets the steps go that are held, and all others.
+func (h *heldSteps) letGo() {
+	h.mu.Lock()
+	h.free = true
+	h.mu.Unlock()
+	for _, ring := range h.rings {
+		ring()
+	}
+}
+
+// A trigger counts no run that its caller has seen end, though the schedule was not told, and does not overtake a firing that waits for it.
+func TestTriggerBehindAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), slow(time.Minute))
+		o.publish()
+		steps := &heldSteps{}
+		o.hook.OnAlarm(steps)
+		trigger := func() workflow.RunID {
+			run, err := o.Schedules().Trigger(t.Context(), "s")
+			require.NoError(t, err)
+			return run
+		}
+		o.applyFields("every: 24h")
+		for range 3 {
+			_, err := o.Wait(t.Context(), trigger())
+			require.NoError(t, err)
+		}
+		o.applyFields("every: 24h, overlap: buffer")
+		first := trigger()
+		second := trigger()
+		_, err := o.Wait(t.Context(), first)
+		require.NoError(t, err)
+		third := trigger()
+		_, err = o.Schedules().Trigger(t.Context(), "s")
+		require.ErrorIs(t, err, pawl.ErrBusy)
+		steps.letGo()
+		for _, run := range []workflow.RunID{second, third} {
+			pass(time.Minute)
+			out, err := o.Overview(t.Context(), run)
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunCompleted, out.Status)
+		}
 	})
 }
 
@@ -198,6 +334,61 @@ func TestRefusedInputCancelsNothing(t *testing.T) {
 		pass(time.Hour)
 		require.Equal(t, []string{"started 01T01:00:00 cancelled", "refused 01T02:00:00", "started 01T03:00:00"}, o.events())
 	})
+}
+
+// A run that is to be cancelled for the next one goes on if that one is refused because a newer version takes another input.
+func TestRefusedStartCancelsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), slow(5*time.Hour))
+		o.publish()
+		o.applyFields("every: 1h, overlap: cancel")
+		pass(90 * time.Minute)
+		o.publishAs("{name: report, version: 2, input: {schema: {type: object, required: [x]}}, start: work, nodes: [{id: work, task: work}]}")
+		pass(time.Hour)
+		_, err := o.Schedules().Trigger(t.Context(), "s")
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+		require.Equal(t, []string{"started 01T01:00:00", "refused 01T02:00:00", "refused 01T02:30:00"}, o.events())
+		o.publishAs("{name: report, version: 3, start: work, nodes: [{id: work, task: work}]}")
+		pass(time.Hour)
+		require.Equal(t, []string{"2000-01-01T01:00:00Z cancelled", "2000-01-01T03:00:00Z running"}, o.runs())
+	})
+}
+
+// A firing whose run is there already, which somebody began by hand, cancels no other: nothing would begin in its place.
+func TestARunThatIsThereCancelsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), slow(5*time.Hour))
+		o.publish()
+		o.applyFields("every: 1h, overlap: cancel")
+		pass(90 * time.Minute)
+		require.NoError(t, o.Start(t.Context(), workflow.Run{ID: "s@2000-01-01T02:00:00Z", Workflow: "report"}, nil))
+		pass(time.Hour)
+		require.Equal(t, []string{"2000-01-01T01:00:00Z running", "2000-01-01T02:00:00Z running"}, o.runs())
+		pass(time.Hour)
+		require.Equal(t, []string{"2000-01-01T01:00:00Z cancelled", "2000-01-01T02:00:00Z cancelled", "2000-01-01T03:00:00Z running"}, o.runs())
+	})
+}
+
+// A backfill ends when its schedule gets instants that it could not have: more than its bound, or those that follow runs.
+func TestBackfillsEndWithTheirInstants(t *testing.T) {
+	for fields, want := range map[string]int{"every: 2h": 1, "every: 1s": 0, "after: 25m": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			o := open(t, t.TempDir(), done)
+			o.publish()
+			o.applyFields("every: 1h")
+			require.NoError(t, o.Schedules().Pause(t.Context(), "s"))
+			day := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+			n, err := o.Schedules().Backfill(t.Context(), "s", schedule.Backfill{From: day.Add(-4 * time.Hour), To: day, Most: 1})
+			require.NoError(t, err)
+			require.Equal(t, 4, n)
+			o.applyFields(fields)
+			require.Len(t, o.readStanding().Backfills, want, fields)
+			require.NoError(t, o.Schedules().Resume(t.Context(), "s"))
+			synctest.Wait()
+			require.Len(t, o.runs(), 2*want, fields)
+			require.Empty(t, o.readStanding().Backfills)
+		})
+	}
 }
 
 // Runs that fail, or cannot begin, pause a schedule which says so; its instants go on until then.
@@ -356,6 +547,30 @@ func TestBackfillsOfTheSameInstants(t *testing.T) {
 		require.Equal(t, map[workflow.RunID]int{
 			"s@1999-12-29T00:00:00Z": 1, "s@1999-12-30T00:00:00Z": 1, "s@1999-12-31T00:00:00Z": 1, "s@2000-01-01T00:00:00Z": 1,
 		}, performed)
+	})
+}
+
+// A backfill whose firings are all refused lets others have their turn before it is over.
+func TestRefusedBackfillsGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.publish()
+		o.applyFields(`every: 1m, input: {n: "1 / 0"}`)
+		paused, asked := make(chan error, 1), atomic.Bool{}
+		o.hook.OnHit(func(point string) {
+			if point == "schedule.backfill" && asked.CompareAndSwap(false, true) {
+				go func() { paused <- o.Schedules().Pause(t.Context(), "s") }()
+				synctest.Wait() // it waits for its turn
+			}
+		})
+		_, err := o.Schedules().Backfill(t.Context(), "s", schedule.Backfill{From: time.Now().Add(-200 * time.Minute), To: time.Now(), Most: 1})
+		require.NoError(t, err)
+		pass(time.Second)
+		require.NoError(t, <-paused)
+		require.Len(t, o.events(), 65)
+		require.NoError(t, o.Schedules().Resume(t.Context(), "s"))
+		pass(time.Second)
+		require.Empty(t, o.readStanding().Backfills)
 	})
 }
 

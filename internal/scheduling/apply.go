@@ -36,22 +36,30 @@ type application struct {
 
 // Apply makes schedules what a set says, all of them in one commit, and returns what that changes, by id. A schedule that is
 // changed keeps its history; if its instants change, those that have passed are not its own. Schedules that the set lacks
-// stay as they are; with Prune they are deleted behind the rest.
+// stay as they are; with Prune they are deleted behind the rest, each in a commit of its own. With an error some of those may be
+// left, although the set is applied: to apply it again deletes the rest.
 func (s *Scheduler) Apply(ctx context.Context, set Set) ([]schedule.Change, error) {
 	tables, err := compileSet(set.Schedules)
 	if err != nil {
 		return nil, err
 	}
-	s.applying.Lock()
-	defer s.applying.Unlock()
+	if !set.DryRun {
+		if err := s.holdBeforeAct(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.applying.takeUntil(ctx); err != nil {
+		return nil, err
+	}
+	defer s.applying.passOn()
 	a := &application{s: s, tables: tables}
 	defer func() {
 		for _, e := range a.locked {
-			e.mu.Unlock()
+			e.endTurn()
 		}
 	}()
 	for _, id := range slices.Sorted(maps.Keys(tables)) {
-		if err := a.compareOne(id, set.DryRun); err != nil {
+		if err := a.compareOne(ctx, id, set.DryRun); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +82,13 @@ func (s *Scheduler) Apply(ctx context.Context, set Set) ([]schedule.Change, erro
 		take()
 	}
 	for _, id := range gone {
-		if err := s.Delete(ctx, id); err != nil && !errors.Is(err, refusal.ErrScheduleNotFound) {
+		var err error
+		if s.isBroken(id) {
+			err = s.forgetBroken(id)
+		} else {
+			err = s.Delete(ctx, id)
+		}
+		if err != nil && !errors.Is(err, refusal.ErrScheduleNotFound) {
 			return nil, err
 		}
 	}
@@ -108,18 +122,24 @@ func compileSet(set []schedule.Schedule) (map[string]*schedule.Timetable, error)
 }
 
 // compareOne says what becomes of one schedule, and prepares its row.
-func (a *application) compareOne(id string, dryRun bool) error {
+func (a *application) compareOne(ctx context.Context, id string, dryRun bool) error {
 	t := a.tables[id]
-	e, err := a.s.lockEntry(id)
+	e, err := a.s.lockEntry(ctx, id)
 	if errors.Is(err, refusal.ErrScheduleNotFound) {
 		a.changes = append(a.changes, schedule.Change{ID: id, Kind: changeCreated})
 		if dryRun {
 			return nil
 		}
 		now := a.s.now()
-		e = &entry{id: id, table: t, state: &state{AppliedAt: now, Begun: now, Told: now}, recent: []schedule.Event{}}
-		e.mu.Lock()
+		e = newEntry(id)
+		e.view = view{table: t, state: &state{AppliedAt: now, Begun: now, Told: now}, recent: []schedule.Event{}}
+		e.turn.tryTake()
 		a.locked = append(a.locked, e)
+		if a.s.isBroken(id) {
+			if e.state.Num, err = a.s.lastNumber(ctx, id); err != nil {
+				return err
+			}
+		}
 		a.after = append(a.after, func() { a.s.takeUp(e) })
 		return a.addRow(e, t, e.state)
 	}
@@ -142,12 +162,37 @@ func (a *application) compareOne(id string, dryRun bool) error {
 	next := e.state.clone()
 	if slices.ContainsFunc(fields, func(f string) bool { return slices.Contains(timing, f) }) {
 		next.Begun, next.Told = a.s.now(), a.s.now()
+		next.Backfills = slices.DeleteFunc(next.Backfills, func(b schedule.Backfill) bool {
+			_, err := instantsOf(t, b, b.To)
+			return err != nil // it could not begin now
+		})
+		if len(next.Backfills) < len(e.state.Backfills) {
+			a.after = append(a.after, func() {
+				a.s.o.Logger.Warn("pawl: backfills of a schedule end, because it has other instants now", "schedule", id)
+			})
+		}
+	} else if slices.Contains(fields, "catchUp") { // what was told as skipped stays so, however long the window is now
+		next.Begun = latest(next.Begun, earliest(next.Told, a.s.now()))
 	}
 	a.after = append(a.after, func() {
 		e.table, e.state, e.wait, e.late, e.begun = t, next, 0, "", nil
 		a.s.armEntry(e)
 	})
 	return a.addRow(e, t, next)
+}
+
+// lastNumber returns the number of the last event of a schedule that can be read, because its new events come behind it.
+func (s *Scheduler) lastNumber(ctx context.Context, id string) (last int64, err error) {
+	for kept, err := range s.o.Dir.OutcomesUnder(ctx, eventsKey(id)) {
+		if kept.Key == "" {
+			return 0, err
+		}
+		var ev schedule.Event
+		if err == nil && readKept(kept.Value, &ev) == nil {
+			last = max(last, ev.Num)
+		}
+	}
+	return last, nil
 }
 
 func (a *application) addRow(e *entry, t *schedule.Timetable, next *state) error {
@@ -161,7 +206,7 @@ func (a *application) otherIDs(prune bool) (gone []string) {
 	if !prune {
 		return nil
 	}
-	for _, id := range a.s.sortedIDs() {
+	for _, id := range a.s.knownIDs() {
 		if a.tables[id] == nil {
 			gone = append(gone, id)
 			a.changes = append(a.changes, schedule.Change{ID: id, Kind: changeDeleted})
@@ -188,30 +233,63 @@ func changedFields(before, now schedule.Schedule) (names []string, err error) {
 	}
 	all := maps.Clone(fields[0])
 	maps.Copy(all, fields[1])
-	for name := range all {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if !bytes.Equal(fields[0][name], fields[1][name]) {
 			names = append(names, name)
 		}
 	}
-	slices.Sort(names)
 	return names, nil
 }
 
 // Delete forgets a schedule and its events. Its runs go on. A schedule that is applied under its id later is a new one.
-func (s *Scheduler) Delete(_ context.Context, id string) error {
-	e, err := s.lockEntry(id)
+func (s *Scheduler) Delete(ctx context.Context, id string) error {
+	e, err := s.lockEntry(ctx, id)
+	if errors.Is(err, refusal.ErrScheduleNotFound) && s.isBroken(id) {
+		return s.deleteBroken(ctx, id)
+	}
 	if err != nil {
 		return err
 	}
-	defer e.mu.Unlock()
-	s.o.Hook.Hit("schedule.delete")
-	if err := s.o.Dir.ForgetOutcomesUnder(rowKey(id), eventsKey(id)); err != nil {
+	defer e.endTurn()
+	if err := s.forgetRows(id); err != nil {
 		e.stale = true
 		s.armEntry(e)
+		return err
+	}
+	s.dropEntry(e)
+	return nil
+}
+
+// deleteBroken deletes a schedule that could not be loaded, unless it was applied again meanwhile.
+func (s *Scheduler) deleteBroken(ctx context.Context, id string) error {
+	if err := s.applying.takeUntil(ctx); err != nil {
+		return err
+	}
+	defer s.applying.passOn()
+	if !s.isBroken(id) {
+		return fmt.Errorf("%w: %q", refusal.ErrScheduleNotFound, id)
+	}
+	return s.forgetBroken(id)
+}
+
+// forgetBroken erases a schedule that could not be loaded. No set is applied meanwhile.
+func (s *Scheduler) forgetBroken(id string) error {
+	if err := s.forgetRows(id); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.broken, id)
+	return nil
+}
+
+// forgetRows erases what is kept of a schedule.
+func (s *Scheduler) forgetRows(id string) error {
+	s.o.Hook.Hit("schedule.delete")
+	if err := s.o.Dir.ForgetOutcomesUnder(rowKey(id), eventsKey(id)); err != nil {
 		return fmt.Errorf("delete schedule %q: %w", id, refusal.Closed(err))
 	}
 	s.o.Hook.Hit("schedule.deleted")
-	s.dropEntry(e)
 	return nil
 }
 
@@ -225,38 +303,4 @@ func (s *Scheduler) dropEntry(e *entry) {
 	for i := range e.state.Live {
 		delete(s.owners, e.state.Live[i].Run)
 	}
-}
-
-func (s *Scheduler) findEntry(id string) *entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all[id]
-}
-
-// sortedIDs returns the ids of all schedules, sorted.
-func (s *Scheduler) sortedIDs() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.all))
-}
-
-// lockEntry finds a schedule and locks it, for somebody who changes or shows it.
-func (s *Scheduler) lockEntry(id string) (*entry, error) {
-	e := s.findEntry(id)
-	if e == nil {
-		return nil, fmt.Errorf("%w: %q", refusal.ErrScheduleNotFound, id)
-	}
-	e.mu.Lock()
-	var err error
-	if e.stale && !e.gone {
-		err = s.readAgain(e)
-	}
-	if err == nil && e.gone {
-		err = fmt.Errorf("%w: %q", refusal.ErrScheduleNotFound, id)
-	}
-	if err != nil {
-		e.mu.Unlock()
-		return nil, err
-	}
-	return e, nil
 }

@@ -106,16 +106,24 @@ func (s *state) baseOf() time.Time {
 	return base
 }
 
-// isAhead reports whether the clock was set back behind the base of a schedule whose instants follow its runs. Such a base is lowered
-// once, and that is kept: one that went along with the clock would never come. Less than a second is left as it is.
+// isAhead reports whether the clock was set back behind the base of a schedule. Such a base is lowered once, and that is kept: one
+// that went along with the clock would never come. Less than a second is left as it is.
 func (e *entry) isAhead(now time.Time) bool {
-	return e.table.Schedule().After > 0 && e.state.baseOf().Sub(now) > time.Second
+	base := e.state.Begun
+	if e.table.Schedule().After > 0 {
+		base = e.state.baseOf()
+	}
+	return base.Sub(now) > time.Second
 }
 
-// lowerBase returns the state with the base at now.
-func (s *state) lowerBase(now time.Time) *state {
+// lowerBase returns the state with the base at now. Decided instants stay so, unless they follow runs.
+func (s *state) lowerBase(now time.Time, followsRuns bool) *state {
 	out := s.clone()
-	out.Begun, out.LastEnd = earliest(s.Begun, now), earliest(s.LastEnd, now)
+	out.Begun, out.Told = earliest(s.Begun, now), earliest(s.Told, now)
+	if !followsRuns {
+		return out
+	}
+	out.LastEnd = earliest(s.LastEnd, now)
 	out.Done = slices.DeleteFunc(out.Done, func(d span) bool { return !d.From.Before(now) })
 	if n := len(out.Done); n > 0 {
 		out.Done[n-1].To = earliest(out.Done[n-1].To, now)
@@ -123,7 +131,8 @@ func (s *state) lowerBase(now time.Time) *state {
 	return out
 }
 
-// passOver tells what came too late since it was told last, and what did not fire there anyway: one event for each reason.
+// passOver tells what came too late since it was told last, and what did not fire there anyway: one event for each reason. It stops at
+// the first decided instant: spans never begin before those that are older, so the rest was told.
 func (v *verdict) passOver(t *schedule.Timetable, floor time.Time) {
 	from := latest(v.state.Begun, v.state.Told)
 	from = v.state.lastDone(from, floor)
@@ -133,12 +142,12 @@ func (v *verdict) passOver(t *schedule.Timetable, floor time.Time) {
 	counted := 0
 	for f := range t.Between(from, floor) {
 		if _, done := v.state.isDone(f.At); done {
-			continue
+			return
 		}
 		v.state.Told = floor
 		v.tellPassed(f, cmp.Or(string(f.Left), skipWindow))
 		if counted++; counted == maxCounted {
-			break
+			return
 		}
 	}
 }
@@ -154,8 +163,8 @@ func (v *verdict) tellPassed(f schedule.Firing, why string) {
 	v.skips[i].Count++
 }
 
-// lookBack yields the instants later than from that have come and are not decided. Their Due is not before that of any earlier one: an
-// instant waits for those before it, however long their jitter is, and is late only after that.
+// lookBack yields the undecided instants after from, each due no earlier than the ones before it: an instant waits for those, however
+// long their jitter is, and is late only after that.
 func (v *verdict) lookBack(t *schedule.Timetable, from, now time.Time) func(yield func(schedule.Firing) bool) {
 	return func(yield func(schedule.Firing) bool) {
 		for {

@@ -22,7 +22,7 @@ const maxLive = 1000
 func (s *Scheduler) fireDue(e *entry) error {
 	now := s.now()
 	if e.isAhead(now) {
-		if err := s.commitState(e, e.state.lowerBase(now)); err != nil {
+		if err := s.commitState(e, e.state.lowerBase(now, e.table.Schedule().After > 0)); err != nil {
 			return err
 		}
 	}
@@ -99,11 +99,6 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 	if err != nil {
 		return s.refuseFiring(e, next, ev, err)
 	}
-	if c.Overlap == schedule.OverlapCancel && ev.Cause != causeBackfill {
-		if err := s.cancelLive(e, next); err != nil {
-			return ev, err
-		}
-	}
 	now := s.now()
 	if !due.IsZero() {
 		next.LagMillis = max(now.Sub(due), 0).Milliseconds()
@@ -111,6 +106,14 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 	ev.Kind = kindStarted
 	ev = s.numberEvent(next, ev)
 	next.Live = append(next.Live, ev)
+	var failed error
+	var before func() error
+	if c.Overlap == schedule.OverlapCancel && ev.Cause != causeBackfill && e.state.countLive(false) > 0 {
+		before = func() error {
+			failed = s.cancelLive(e)
+			return failed
+		}
+	}
 	rows, err := s.rowsOf(e, next, []schedule.Event{ev})
 	if err != nil {
 		return ev, err
@@ -119,7 +122,7 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 	s.o.Hook.Hit("schedule.start")
 	err = s.o.Runs.StartKeeping(Start{
 		Run:   workflow.Run{ID: ev.Run, Workflow: c.Workflow.Name, Version: c.Workflow.Version, Labels: c.Labels, Tenant: c.Tenant, MetaLimits: c.MetaLimits},
-		Input: input, Scheduled: ev.Scheduled, By: cmp.Or(ev.By, byOf(e.id)), Reason: ev.Reason, Caller: caller, Keep: rows,
+		Input: input, Scheduled: ev.Scheduled, By: cmp.Or(ev.By, byOf(e.id)), Reason: ev.Reason, Caller: caller, Keep: rows, Before: before,
 	})
 	s.o.Hook.Hit("schedule.started")
 	switch {
@@ -131,7 +134,7 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 		return ev, nil
 	case errors.Is(err, runstate.ErrRunExists):
 		return s.joinRun(e, next, ev)
-	case mayPass(err), s.o.Alive.Err() != nil: // the engine that opens the directory next decides
+	case mayPass(err), failed != nil, s.o.Alive.Err() != nil: // the engine that opens the directory next decides
 		s.disownRun(ev.Run)
 		e.stale = e.stale || errors.Is(err, runstate.ErrUnknown)
 		return ev, fmt.Errorf("start run %q: %w", string(ev.Run), err)
@@ -152,7 +155,8 @@ func mayPass(err error) bool {
 }
 
 // decideOverlap says what becomes of a firing while other runs are there: over if no run is to begin for it. Runs that the firing cancels
-// go on until its input is known. Backfills count theirs themselves. The state keeps the caller of the firing that waits, and of no other.
+// go on until its own would not be refused. Backfills count theirs themselves. The state keeps the caller of the firing that waits, and of
+// no other.
 func (s *Scheduler) decideOverlap(e *entry, next *state, ev schedule.Event, caller *runstate.Trace) (out schedule.Event, over bool, err error) {
 	live := next.countLive(false)
 	if ev.Cause == causeBackfill || live == 0 {
@@ -178,27 +182,37 @@ func (s *Scheduler) decideOverlap(e *entry, next *state, ev schedule.Event, call
 }
 
 // blockingRun returns the first run that other firings wait for, or are skipped for.
-func (e *entry) blockingRun() workflow.RunID {
-	for i := range e.state.Live {
-		if e.state.Live[i].Cause != causeBackfill {
-			return e.state.Live[i].Run
+func (v *view) blockingRun() workflow.RunID {
+	for i := range v.state.Live {
+		if v.state.Live[i].Cause != causeBackfill {
+			return v.state.Live[i].Run
 		}
 	}
 	return ""
 }
 
-// cancelLive cancels the runs that are there, but for those of backfills. They leave the state when they have ended.
-func (s *Scheduler) cancelLive(e *entry, next *state) error {
-	for i := range next.Live {
-		if next.Live[i].Cause == causeBackfill {
+// cancelLive cancels the runs that are there, but for those of backfills. They leave the state when they have ended. It commits the row as it
+// is first: a disk without room for that has none for the next run, and may have some for a cancellation.
+func (s *Scheduler) cancelLive(e *entry) error {
+	if err := s.commitState(e, e.state); err != nil {
+		return err
+	}
+	for i := range e.state.Live {
+		if e.state.Live[i].Cause == causeBackfill {
 			continue
 		}
-		if err := s.o.Runs.CancelRun(next.Live[i].Run, byOf(e.id), "the schedule starts its next run"); err != nil {
+		err := s.o.Runs.CancelRun(e.state.Live[i].Run, byOf(e.id), "the schedule starts its next run")
+		if err != nil && !cannotCancel(err) {
 			return err
 		}
 		s.o.Hook.Hit("schedule.cancelled")
 	}
 	return nil
+}
+
+// cannotCancel reports whether an error says that a run is not there, or cannot go on.
+func cannotCancel(err error) bool {
+	return errors.Is(err, store.ErrRunNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrVersion)
 }
 
 // byOf returns the name in which a schedule calls the engine.
@@ -213,6 +227,9 @@ func (s *Scheduler) refuseFiring(e *entry, next *state, ev schedule.Event, cause
 	next.Fired--
 	run := ev.Run
 	e.cause = cause
+	if e.table.Schedule().After > 0 && ev.Cause == causeInstant { // the next one comes after that time, not once for each that has gone by
+		next.Begun = latest(next.Begun, s.now().Truncate(time.Second))
+	}
 	ev.Kind, ev.Run, ev.Error = kindRefused, "", cause.Error()
 	events := []schedule.Event{s.numberEvent(next, ev)}
 	if paused, ok := s.countFailure(e, next, "its run could not begin"); ok {
@@ -316,7 +333,7 @@ func (s *Scheduler) lookAtLive(e *entry) (ends []workflow.Outcome, err error) {
 		switch {
 		case errors.Is(err, store.ErrRunNotFound):
 			ends = append(ends, workflow.Outcome{Run: run})
-		case err != nil && !errors.Is(err, store.ErrCorrupt):
+		case err != nil && !isDamaged(err):
 			return nil, err
 		case err == nil && h.Status.Final():
 			ends = append(ends, workflow.Outcome{Run: run, Status: h.Status, Failure: h.Failure})
@@ -393,8 +410,14 @@ func (s *Scheduler) countFailure(e *entry, next *state, last string) (schedule.E
 	}
 	reason := fmt.Sprintf("%d failures in a row, the last: %s", next.Failures, last)
 	next.Paused = &schedule.Pause{At: s.now(), By: byOf(e.id), Reason: shortenReason(reason), Incident: true}
-	s.o.Logger.Error("pawl: a schedule is paused, because its runs fail", "schedule", e.id, "reason", reason)
 	return s.numberEvent(next, schedule.Event{Kind: kindPaused, By: next.Paused.By, Reason: next.Paused.Reason}), true
+}
+
+// logPause says that failures have paused a schedule, if it was not paused before. It is called when that is committed.
+func (s *Scheduler) logPause(e *entry, before *state) {
+	if p := e.state.Paused; p != nil && p.Incident && before.Paused == nil {
+		s.o.Logger.Error("pawl: a schedule is paused, because its runs fail", "schedule", e.id, "reason", p.Reason)
+	}
 }
 
 // maxReason bounds what a row has of an error.

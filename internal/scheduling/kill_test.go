@@ -40,7 +40,7 @@ var boundaries = []boundary{
 }
 
 // While schedules fire every second of a quick clock, processes are killed at the boundaries of their firings, the lives of a directory
-// one after the other: 200 times at the level gate, and 1,000 times at the level release. Every instant that has come then has one run, or
+// one after the other: 100 times at the level gate, and 1,000 times at the level release. Every instant that has come then has one run, or
 // one reason why it has none, as events and journals tell; no firing is lost, none doubled. Quick runs of six days kill once at each
 // boundary.
 func TestKills(t *testing.T) {
@@ -48,7 +48,7 @@ func TestKills(t *testing.T) {
 		t.Skip("a process that is killed does not tell what the race detector has found")
 	}
 	cases := harness.Today(t, 6, boundaries)
-	wanted := harness.Figure(1, 200, 1_000)
+	wanted := harness.Figure(1, 100, 1_000)
 	s := &kills{t: t, dir: harness.Workspace(t), at: cases, by: map[string]int{}}
 	var group sync.WaitGroup
 	trials := make(chan int)

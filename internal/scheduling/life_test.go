@@ -208,6 +208,7 @@ func (l *life) work(ctx context.Context) error {
 		}
 		select {
 		case <-l.stirs:
+		case <-time.After(10 * time.Millisecond): // a stir comes just before what it tells of can be read
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +11,6 @@ import (
 	"github.com/pawl-run/pawl/store"
 )
 
-// restoredFile is in a directory that was restored, until it is opened to go on.
-const restoredFile = index.RestoredFile
-
 // HoldRestored pauses the schedules of a directory that was restored, in one commit: the directory that it was made of may be open
 // elsewhere, and may have fired what came since. So each is paused from the last instant on that it has decided. It is called after Load
 // and before Watch.
@@ -20,7 +18,7 @@ const restoredFile = index.RestoredFile
 // A copy that was made of the files alone is not known as one. The number and the birth of a file change as well when a directory is moved to
 // another disk or comes back from an archive, where paused schedules would miss what is due; and a snapshot of a disk changes neither.
 func (s *Scheduler) HoldRestored() error {
-	at := filepath.Join(s.o.Path, restoredFile)
+	at := filepath.Join(s.o.Path, index.RestoredFile)
 	mark, found, err := index.ReadMark(os.DirFS(s.o.Path))
 	if !found {
 		return nil
@@ -39,8 +37,21 @@ func (s *Scheduler) HoldRestored() error {
 	if n > 0 {
 		s.o.Logger.Warn("pawl: the directory was restored, and its schedules are paused until somebody resumes them", "directory", s.o.Path)
 	}
-	s.restored = false
+	s.restored.Store(false)
 	return os.Remove(at)
+}
+
+// holdBeforeAct pauses the schedules of a restored directory that was opened for maintenance alone, before an act that lets one fire:
+// the next opening would take that back.
+func (s *Scheduler) holdBeforeAct(ctx context.Context) error {
+	if !s.restored.Load() {
+		return nil
+	}
+	if err := s.applying.takeUntil(ctx); err != nil {
+		return err
+	}
+	defer s.applying.passOn()
+	return s.HoldRestored()
 }
 
 // pauseAll pauses all schedules that are not paused, each from the last instant on that it has decided, in one commit, and returns how many.
@@ -50,11 +61,11 @@ func (s *Scheduler) pauseAll(by, reason string) (int, error) {
 	var held []*entry
 	defer func() {
 		for _, e := range held {
-			e.mu.Unlock()
+			e.endTurn()
 		}
 	}()
 	for _, id := range s.sortedIDs() {
-		e, err := s.lockEntry(id)
+		e, err := s.lockEntry(s.o.Alive, id)
 		if err != nil {
 			return 0, err
 		}

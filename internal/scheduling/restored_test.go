@@ -62,6 +62,40 @@ func TestRestoredSchedulesArePaused(t *testing.T) {
 	})
 }
 
+// Schedules of a restored directory that are resumed or applied before it is opened to go on fire then, and the others are paused.
+func TestActsOnARestoredDirectoryStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		folder := t.TempDir()
+		o := open(t, filepath.Join(folder, "original"), done)
+		o.publish()
+		o.applyFields("every: 1h")
+		_, err := o.Backup(t.Context(), filepath.Join(folder, "backup"))
+		require.NoError(t, err)
+		for name, act := range map[string]func(pawl.Schedules) error{
+			"resume": func(s pawl.Schedules) error { return s.Resume(t.Context(), "s") },
+			"apply": func(s pawl.Schedules) error {
+				_, err := s.Apply(t.Context(), one(t, "every: 2h"), pawl.ApplyOptions{})
+				return err
+			},
+		} {
+			into := filepath.Join(folder, name)
+			_, err = pawl.Restore(t.Context(), into, pawl.RestoreOptions{Folder: filepath.Join(folder, "backup")})
+			require.NoError(t, err)
+			e, err := pawl.Open(t.Context(), into, pawl.Options{Maintenance: true})
+			require.NoError(t, err)
+			require.NoError(t, act(e.Schedules()))
+			before, err := e.Schedules().Get(t.Context(), "s")
+			require.NoError(t, err)
+			require.NoError(t, e.Close(context.Background()))
+			c := open(t, into, done)
+			after := c.readStanding()
+			require.Equal(t, before.Paused, after.Paused, name)
+			require.Equal(t, name == "resume", after.Paused == nil)
+			c.shut()
+		}
+	})
+}
+
 // A copy of a restored directory that was not opened yet is opened with its schedules paused as well: a backup, and what a repair makes.
 func TestCopiesOfARestoredDirectoryArePaused(t *testing.T) {
 	for name, mark := range map[string]string{"sound": "", "damaged": "{", "of no instant": `{"asOf":7}`} {
@@ -89,7 +123,7 @@ func testCopiesOfARestoredDirectory(t *testing.T, mark string) {
 		_, err = e.Backup(t.Context(), at("again"))
 		require.NoError(t, err)
 		require.NoError(t, e.Close(context.Background()))
-		_, err = rescue.Repair(at("restored"), at("repaired"), rescue.Options{})
+		_, err = rescue.Repair(t.Context(), at("restored"), at("repaired"), rescue.Options{})
 		require.NoError(t, err)
 		for _, name := range []string{"again", "repaired"} {
 			c := open(t, at(name), done)

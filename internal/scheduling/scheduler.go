@@ -34,6 +34,8 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/heap"
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/late"
 	runstate "github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -69,14 +71,28 @@ type Start struct {
 	By, Reason string
 	Caller     *runstate.Trace // the span of the caller who triggered it; nil without
 	Keep       []store.Kept
+	Before     func() error // is called by DoBefore; may be nil
 }
 
-// Options say whose schedules these are. All fields but Metrics and Hook are needed.
+// DoBefore does what is to be done before the run begins, if check, which is asked first, has nothing against the run. With an error none
+// begins.
+func (f *Start) DoBefore(check func() error) error {
+	if f.Before == nil {
+		return nil
+	}
+	if err := check(); err != nil {
+		return err
+	}
+	return f.Before()
+}
+
+// Options say whose schedules these are. All fields but Late, Metrics and Hook are needed.
 type Options struct {
 	Dir     Directory
 	Path    string // of it
 	Runs    Runs
 	Alive   context.Context //nolint:containedctx // done when the engine closes
+	Late    *late.Calls     // go on after their callers, and Close waits for them
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics // nil counts nothing
 	Hook    *testhook.Hook
@@ -86,38 +102,16 @@ type Options struct {
 type Scheduler struct {
 	o        Options
 	poke     chan struct{} // gets a signal when the first of the heap may be another
-	applying sync.Mutex    // held while a set is applied
-	restored bool          // the directory was restored, and HoldRestored was not called
+	applying turn          // held while a set is applied
+	restored atomic.Bool   // the directory was restored, and HoldRestored was not called
 
 	mu     sync.Mutex // guards
 	all    map[string]*entry
 	due    heap.Heap[*entry]
 	looked time.Time                 // when the first of the heap was looked at last
 	owners map[workflow.RunID]*entry // of runs that are not known to have ended, or are about to begin
-}
-
-// An entry is a schedule in memory. A deleted one is gone, and whoever waits for it finds that out.
-type entry struct {
-	id string
-
-	mu     sync.Mutex // held while the schedule changes, commits included; it comes before Scheduler.mu
-	table  *schedule.Timetable
-	state  *state
-	gone   bool
-	stale  bool               // nobody knows what the row says: it is to be read again
-	look   bool               // runs may have ended that nobody has told of
-	cause  error              // why the run of the last firing that was refused cannot begin
-	wait   time.Duration      // since the last step that failed
-	late   string             // why that is
-	recent []schedule.Event   // the last ones, the newest last; nil if they were not read
-	begun  map[time.Time]bool // instants that have fired, while there are backfills; nil if they were not read
-	failed atomic.Bool        // it is paused because its runs failed: for readers that do not wait for commits
-
-	// Scheduler.mu guards:
-	at    time.Time // when it is to be looked at
-	place heap.Place
-	busy  bool               // a step of it has begun, or is about to: it puts it into the heap in the end
-	ends  []workflow.Outcome // of its runs
+	broken map[string]bool           // ids of schedules that could not be loaded
+	unread map[string]bool           // keys of events that cannot be read, which the log tells of once
 }
 
 // maxSteps bounds the schedules that are looked at side by side.
@@ -128,39 +122,43 @@ var backoff = timeout.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
 
 // New returns a scheduler without schedules.
 func New(o Options) *Scheduler {
+	if o.Late == nil {
+		o.Late = &late.Calls{}
+	}
 	return &Scheduler{
-		o: o, poke: make(chan struct{}, 1), all: map[string]*entry{}, owners: map[workflow.RunID]*entry{},
+		o: o, poke: make(chan struct{}, 1), applying: newTurn(), all: map[string]*entry{}, owners: map[workflow.RunID]*entry{}, broken: map[string]bool{}, unread: map[string]bool{},
 		due: heap.New(func(a, b *entry) bool { return a.at.Before(b.at) }, func(e *entry) *heap.Place { return &e.place }),
 	}
 }
 
 // Load reads the schedules of the directory. One whose row is damaged is left out, and the log says so.
 func (s *Scheduler) Load(ctx context.Context) error {
-	switch _, err := os.Stat(filepath.Join(s.o.Path, restoredFile)); {
+	switch _, err := os.Stat(filepath.Join(s.o.Path, index.RestoredFile)); {
 	case err == nil:
-		s.restored = true
+		s.restored.Store(true)
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	var c schedule.Compiler
 	for kept, err := range s.o.Dir.OutcomesUnder(ctx, rowPrefix) {
 		var r row
-		e := &entry{id: idOf(kept.Key), look: true}
+		e := newEntry(idOf(kept.Key))
+		e.look = true
 		s.o.Hook.Hit("schedule.load")
 		switch {
 		case kept.Key == "":
 			return err
 		case err == nil:
-			err = readKept(kept.Value, &r)
+			r, err = readRow(kept.Value)
 		}
 		if err == nil {
-			e.takeState(r.State, nil)
 			e.table, err = c.Compile(&r.Schedule)
 		}
 		if err != nil {
-			s.o.Logger.Error("pawl: a schedule cannot be read: apply it again", "schedule", e.id, "error", err)
+			s.markBroken(e.id, err)
 			continue
 		}
+		e.takeState(r.State, nil)
 		s.takeUp(e)
 	}
 	return nil
@@ -170,6 +168,7 @@ func (s *Scheduler) Load(ctx context.Context) error {
 func (s *Scheduler) takeUp(e *entry) {
 	s.mu.Lock()
 	s.all[e.id] = e
+	delete(s.broken, e.id)
 	s.mu.Unlock()
 	s.ownLive(e)
 	s.armEntry(e)
@@ -339,8 +338,10 @@ func (s *Scheduler) RunEnded(out workflow.Outcome) {
 
 // stepEntry does what is to be done for a schedule now.
 func (s *Scheduler) stepEntry(e *entry) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if e.turn.takeUntil(s.o.Alive) != nil {
+		return
+	}
+	defer e.endTurn()
 	if e.gone {
 		return
 	}
@@ -371,13 +372,8 @@ func (s *Scheduler) stepAll(e *entry) error {
 			return err
 		}
 	}
-	if err := s.noteEnds(e); err != nil {
+	if err := s.settleEnds(e); err != nil {
 		return err
-	}
-	if e.canRelease() {
-		if err := s.releaseWaiting(e); err != nil {
-			return err
-		}
 	}
 	if e.state.Paused == nil {
 		if err := s.fireDue(e); err != nil {
@@ -387,25 +383,42 @@ func (s *Scheduler) stepAll(e *entry) error {
 	return s.goOnWithBackfills(e)
 }
 
-// readAgain reads the row of a schedule, after a commit of which nobody knows what came. A schedule without a row is gone.
+// settleEnds notes which runs have ended, and lets the firing begin that waits for them.
+func (s *Scheduler) settleEnds(e *entry) error {
+	if err := s.noteEnds(e); err != nil || !e.canRelease() {
+		return err
+	}
+	return s.releaseWaiting(e)
+}
+
+// readAgain reads the row of a schedule, after a commit of which nobody knows what came. A schedule without a row is gone, and one whose
+// row cannot be read is as Load leaves it.
 func (s *Scheduler) readAgain(e *entry) error {
 	v, err := s.o.Dir.Outcome(s.o.Alive, rowKey(e.id))
 	if errors.Is(err, store.ErrNoOutcome) {
 		s.dropEntry(e)
 		return nil
 	}
-	if err != nil {
+	if err != nil && !isDamaged(err) {
 		return err
 	}
 	var r row
-	if err := readKept(v, &r); err != nil {
-		return err
+	var table *schedule.Timetable
+	if err == nil {
+		r, err = readRow(v)
 	}
-	table, err := schedule.Compile(&r.Schedule)
+	if err == nil {
+		table, err = schedule.Compile(&r.Schedule)
+	}
 	if err != nil {
-		return err
+		s.markBroken(e.id, err) // before nobody finds the entry any more
+		s.dropEntry(e)
+		return nil
 	}
+	before := e.state
 	e.table, e.state, e.stale, e.look, e.recent, e.begun = table, r.State, false, true, nil, nil
+	e.showView()
+	s.logPause(e, before)
 	s.ownLive(e) // a start that has failed may have begun one
 	return nil
 }
@@ -422,7 +435,9 @@ func (s *Scheduler) commitState(e *entry, next *state, events ...schedule.Event)
 		return fmt.Errorf("keep schedule %q: %w", e.id, err)
 	}
 	s.o.Hook.Hit("schedule.kept")
+	before := e.state
 	e.takeState(next, events)
+	s.logPause(e, before)
 	for i := range events {
 		if ev := &events[i]; ev.Kind == kindSkipped {
 			s.o.Metrics.ScheduleSkipped(e.id, ev.Skip, max(ev.Count, 1))
@@ -443,32 +458,6 @@ func (s *Scheduler) rowsOf(e *entry, next *state, events []schedule.Event) ([]st
 		}
 	}
 	return rows, err
-}
-
-// takeState makes a state that was committed that of the schedule.
-func (e *entry) takeState(next *state, events []schedule.Event) {
-	e.state = next
-	e.failed.Store(next.Paused != nil && next.Paused.Incident)
-	for _, ev := range events {
-		e.rememberEvent(ev)
-		e.countBegun(ev)
-	}
-}
-
-// rememberEvent keeps an event, or what has changed of one, in memory, if the last ones were read.
-func (e *entry) rememberEvent(ev schedule.Event) {
-	if e.recent == nil {
-		return
-	}
-	for i := range e.recent {
-		if e.recent[i].Num == ev.Num {
-			e.recent[i] = ev
-			return
-		}
-	}
-	if e.recent = append(e.recent, ev); len(e.recent) > shownEvents {
-		e.recent = append([]schedule.Event{}, e.recent[1:]...)
-	}
 }
 
 // numberEvent gives an event its number, and the time.

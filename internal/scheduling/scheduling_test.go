@@ -324,6 +324,43 @@ func TestExceptionsAreTold(t *testing.T) {
 	})
 }
 
+// A schedule that fires each second fires again behind a weekend that it leaves out, and tells that it did not fire there.
+func TestLongExceptionOfEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.publish()
+		o.applyFields(`every: 1s, start: "2000-01-07T23:59:58Z", except: ["* * * * SAT,SUN"]`)
+		pass(time.Until(time.Date(2000, 1, 8, 0, 0, 5, 0, time.UTC)))
+		require.Equal(t, "it fires next at 2000-01-10T00:00:00Z", o.readStanding().Why)
+		pass(time.Until(time.Date(2000, 1, 10, 0, 0, 1, 0, time.UTC)))
+		require.Equal(t, []string{
+			"started 07T23:59:58 completed", "started 07T23:59:59 completed", "skipped 08T00:00:00 except x10000", "started 10T00:00:00 completed", "started 10T00:00:01 completed",
+		}, o.events())
+	})
+}
+
+// A wider window makes up for none of the instants that were told as skipped.
+func TestWiderWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := open(t, dir, done)
+		o.publish()
+		o.applyFields("every: 1h, overlap: allow, catchUp: {window: 2h, most: 1}")
+		pass(time.Hour)
+		o.shut()
+		pass(72 * time.Hour)
+		o = open(t, dir, done)
+		pass(time.Minute)
+		told := o.events()
+		require.Equal(t, []string{"started 01T01:00:00 completed", "skipped 01T02:00:00 window x70", "started 04T00:00:00 completed", "started 04T01:00:00 completed"}, told)
+		o.applyFields("every: 1h, overlap: allow, catchUp: {window: 240h, most: 1000}")
+		pass(time.Minute)
+		require.Equal(t, told, o.events())
+		pass(time.Hour)
+		require.Equal(t, append(told, "started 04T02:00:00 completed"), o.events())
+	})
+}
+
 // While nothing can be committed, the end of a run is noted again and again with a pause between, and not as fast as a processor can.
 func TestEndsAreNotedWithPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -20,14 +20,26 @@ const (
 	shownNext   = 5
 )
 
-// Get returns how a schedule stands.
+// Get returns how a schedule stands. While it changes, which takes long if a commit waits, that is how it stood before.
 func (s *Scheduler) Get(ctx context.Context, id string) (schedule.Standing, error) {
-	e, err := s.lockEntry(id)
-	if err != nil {
+	e := s.findEntry(id)
+	if e == nil {
+		return schedule.Standing{}, fmt.Errorf("%w: %q", refusal.ErrScheduleNotFound, id)
+	}
+	if !e.turn.tryTake() {
+		if shown := e.shown.Load(); shown != nil {
+			v := *shown
+			return s.readStanding(ctx, id, &v, true)
+		}
+		if err := e.turn.takeUntil(ctx); err != nil {
+			return schedule.Standing{}, err
+		}
+	}
+	if err := s.refreshEntry(e); err != nil {
 		return schedule.Standing{}, err
 	}
-	defer e.mu.Unlock()
-	return s.readStanding(ctx, e)
+	defer e.endTurn()
+	return s.readStanding(ctx, id, &e.view, false)
 }
 
 // List yields how schedules stand, by their ids, from behind one on.
@@ -48,16 +60,17 @@ func (s *Scheduler) List(ctx context.Context, after string) iter.Seq2[schedule.S
 	}
 }
 
-// readStanding says how a schedule stands. Its lock is held.
-func (s *Scheduler) readStanding(ctx context.Context, e *entry) (schedule.Standing, error) {
-	if e.recent == nil {
-		if err := s.readRecent(ctx, e); err != nil {
+// readStanding says how a schedule stands. With busy, somebody changes it just now.
+func (s *Scheduler) readStanding(ctx context.Context, id string, v *view, busy bool) (schedule.Standing, error) {
+	if v.recent == nil {
+		var err error
+		if v.recent, err = s.readRecent(ctx, id, v.state.Num); err != nil {
 			return schedule.Standing{}, err
 		}
 	}
-	st := e.state
+	st := v.state
 	out := schedule.Standing{
-		Schedule: e.table.Schedule(), AppliedAt: st.AppliedAt, Paused: st.Paused, Next: []schedule.Firing{}, Events: slices.Clone(e.recent),
+		Schedule: v.table.Schedule(), AppliedAt: st.AppliedAt, Paused: st.Paused, Next: []schedule.Firing{}, Events: slices.Clone(v.recent),
 		Backfills: slices.Clone(st.Backfills), Fired: st.Fired, Failures: st.Failures, LagMillis: st.LagMillis,
 	}
 	slices.Reverse(out.Events)
@@ -68,48 +81,56 @@ func (s *Scheduler) readStanding(ctx context.Context, e *entry) (schedule.Standi
 		out.Waiting = st.Waiting.Scheduled
 	}
 	now := s.now()
-	f, ok := nextDue(e.table, st, now)
+	f, ok := nextDue(v.table, st, now)
 	if st.Paused != nil && out.Schedule.After == 0 { // what came meanwhile is skipped
-		f, ok = e.table.Next(lastDue(e.table, st.Begun, now))
+		f, ok = v.table.Next(lastDue(v.table, st.Begun, now))
 	}
-	held := s.restored && st.Paused == nil
+	held := s.restored.Load() && st.Paused == nil
 	for ok && !held && len(out.Next) < shownNext {
 		out.Next = append(out.Next, f)
 		if out.Schedule.After > 0 {
 			break
 		}
 		due := f.Due
-		f, ok = e.table.Next(f.At)
+		f, ok = v.table.Next(f.At)
 		f.Due = latest(f.Due, due)
 	}
-	if out.Why = e.explainRest(&out, now); held {
+	if out.Why = v.explainRest(&out, now, busy); held {
 		out.Why = "the directory was restored: your program pauses the schedule when it opens it, until somebody resumes it"
 	}
 	return out, nil
 }
 
-// explainRest says what a schedule waits for, or why it does not fire.
-func (e *entry) explainRest(st *schedule.Standing, now time.Time) string {
-	running := e.blockingRun()
+// explainRest says what a schedule waits for, or why it does not fire. With busy, somebody changes it just now.
+func (v *view) explainRest(st *schedule.Standing, now time.Time, busy bool) string {
+	running := v.blockingRun()
 	switch {
 	case st.Paused != nil && st.Paused.Incident:
 		return fmt.Sprintf("it is paused since %s: %s; resume it when that is mended", instantText(st.Paused.At), st.Paused.Reason)
 	case st.Paused != nil:
 		return "it is paused since " + instantText(st.Paused.At) + byAndReason(st.Paused)
-	case e.wait > 0:
-		return "its last firing could not be committed, and is tried again: " + e.late
+	case v.wait > 0:
+		return "its last firing could not be committed, and is tried again: " + v.late
+	case !st.Waiting.IsZero() && running == "":
+		return committingText(st.Waiting)
 	case !st.Waiting.IsZero():
 		return fmt.Sprintf("the firing of %s waits until run %s has ended", instantText(st.Waiting), running)
 	case st.Schedule.After > 0 && running != "":
 		return fmt.Sprintf("run %s is not over: the next one begins %s after its end", running, st.Schedule.After)
 	case len(st.Next) == 0:
 		return "it has no further instants"
+	case busy && !st.Next[0].Due.After(now):
+		return committingText(st.Next[0].At)
 	}
 	text := fmt.Sprintf("it fires next at %s", instantText(st.Next[0].Due))
 	if overlap := st.Schedule.Overlap; running != "" && overlap == schedule.OverlapSkip {
 		return fmt.Sprintf("%s, unless run %s is not over by then: its overlap is %s", text, running, overlap)
 	}
 	return text
+}
+
+func committingText(at time.Time) string {
+	return fmt.Sprintf("the firing of %s has come, and is being committed", instantText(at))
 }
 
 func byAndReason(p *schedule.Pause) (text string) {
@@ -124,41 +145,64 @@ func byAndReason(p *schedule.Pause) (text string) {
 
 func instantText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// readRecent reads the last events of a schedule.
-func (s *Scheduler) readRecent(ctx context.Context, e *entry) error {
+// readRecent reads the last events of a schedule, up to one with a number.
+func (s *Scheduler) readRecent(ctx context.Context, id string, last int64) ([]schedule.Event, error) {
 	recent := []schedule.Event{}
-	for num := max(1, e.state.Num-shownEvents+1); num <= e.state.Num; num++ {
+	for num := max(1, last-shownEvents+1); num <= last; num++ {
 		s.o.Hook.Hit("schedule.read")
-		v, err := s.o.Dir.Outcome(ctx, eventKey(e.id, num))
+		v, err := s.o.Dir.Outcome(ctx, eventKey(id, num))
 		if errors.Is(err, store.ErrNoOutcome) {
 			continue
 		}
 		var ev schedule.Event
+		if err != nil && !isDamaged(err) {
+			return nil, err
+		}
 		if err == nil {
 			err = readKept(v, &ev)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			recent = append(recent, ev)
+		} else {
+			s.passUnread(id, eventKey(id, num), err)
 		}
-		recent = append(recent, ev)
 	}
-	e.recent = recent
-	return nil
+	return recent, nil
 }
 
-// eachEvent calls do with every event of a schedule, in no order: at most maxEvents. No step does so but the first one of a backfill, so that
-// an opening reads none.
+// isDamaged reports whether an error is of one row alone.
+func isDamaged(err error) bool {
+	return errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrSealed)
+}
+
+// passUnread passes over an event that cannot be read, and says so once.
+func (s *Scheduler) passUnread(id, key string, err error) {
+	s.mu.Lock()
+	told := s.unread[key]
+	s.unread[key] = true
+	s.mu.Unlock()
+	if !told {
+		s.o.Logger.Error("pawl: an event of a schedule cannot be read, and is left out", "schedule", id, "error", err)
+	}
+}
+
+// eachEvent calls do with every event of a schedule that can be read, in no order: at most maxEvents. No step does so but the first one of a
+// backfill, so that an opening reads none.
 func (s *Scheduler) eachEvent(ctx context.Context, id string, do func(schedule.Event)) error {
 	for kept, err := range s.o.Dir.OutcomesUnder(ctx, eventsKey(id)) {
 		s.o.Hook.Hit("schedule.read")
 		var ev schedule.Event
-		if err == nil {
+		switch {
+		case kept.Key == "":
+			return err
+		case err == nil:
 			err = readKept(kept.Value, &ev)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			do(ev)
+		} else {
+			s.passUnread(id, kept.Key, err)
 		}
-		do(ev)
 	}
 	return nil
 }

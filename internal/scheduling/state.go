@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -147,6 +148,14 @@ func keptOf(key string, v any, at time.Time) (store.Kept, error) {
 
 // readKept reads what keptOf has made.
 func readKept(v, into any) error { return json.Unmarshal(value.Encode(v), into) }
+
+// readRow reads the row of a schedule.
+func readRow(v any) (r row, err error) {
+	if err = readKept(v, &r); err == nil && r.State == nil {
+		err = errors.New("the row has no state")
+	}
+	return r, err
+}
 
 // idOf returns the id of the schedule whose row has a key.
 func idOf(key string) string {

@@ -14,6 +14,9 @@ type Host interface {
 	// TenantConcurrency returns how many tasks of a tenant may run at once, 0 without a bound. The engine counts
 	// a task until Execute has returned, with TenantLimit.Pending until the task is over, and package worker until its worker lets go of it.
 	TenantConcurrency(tenant string) int
+	// ConfirmLog fails unless the engine has the log outside of its directory, if there is one: another engine may have taken it, and
+	// know better. A pool asks before it refuses a worker by what it remembers itself.
+	ConfirmLog(ctx context.Context) error
 }
 
 type hostKey struct{}
@@ -39,3 +42,6 @@ func (absent) ReportWorker(string, string) {}
 
 // TenantConcurrency implements Host.
 func (absent) TenantConcurrency(string) int { return 0 }
+
+// ConfirmLog implements Host.
+func (absent) ConfirmLog(context.Context) error { return nil }

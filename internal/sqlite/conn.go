@@ -280,6 +280,9 @@ func IsFull(err error) bool {
 	return errorCode(err) == lib.SQLITE_FULL || errors.As(err, &e) && e.Code() == lib.SQLITE_IOERR_SHMSIZE
 }
 
+// IsReadOnly reports whether the process may not write into the database, or beside it.
+func IsReadOnly(err error) bool { return errorCode(err) == lib.SQLITE_READONLY }
+
 // IsIO reports whether a result code, in decimal, is an I/O error.
 func IsIO(decimal string) bool {
 	c, err := strconv.Atoi(decimal)

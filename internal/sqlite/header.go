@@ -13,6 +13,9 @@ const HeaderSize = 100
 
 var magic = []byte("SQLite format 3\x00")
 
+// IsDatabase reports whether data begins as a database does.
+func IsDatabase(data []byte) bool { return bytes.HasPrefix(data, magic) }
+
 // A Header is what the start of a database file says about it. See section 1.3
 // of SQLite's "Database File Format".
 type Header struct {

@@ -27,7 +27,8 @@ const (
 // once, and everything since would be lost without a word.
 //
 // Damage of the last transaction looks like a crash and is not found, nor is that of
-// the header of the frame that ends the one before: the two look like one.
+// the header of the frame that ends the one before: the two look like one. Frames that
+// have no end are of a transaction that was rolled back, and larger than the one over it.
 func CheckWAL(log []byte) error {
 	w, ok := parseWAL(log)
 	if !ok {
@@ -38,7 +39,7 @@ func CheckWAL(log []byte) error {
 	for i := n; i < w.frames; i++ {
 		switch {
 		case !w.hasOurSalt(i): // of the time before the last checkpoint, or damaged
-		case commit >= 0 && w.isChained(i):
+		case commit >= 0 && w.isChained(i) && w.isCommit(i):
 			return fmt.Errorf("frame %d of the write-ahead log is damaged: transactions follow it", n)
 		case commit < 0 && w.isCommit(i):
 			commit = i

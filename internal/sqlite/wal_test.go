@@ -58,6 +58,45 @@ func TestCheckWAL(t *testing.T) {
 	}
 }
 
+// A transaction that was rolled back leaves its frames behind the smaller one over it: they are no transactions that would be lost if
+// that is torn by a loss of power.
+func TestCheckWALBehindARollback(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	data, err := memory(t).Serialize()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	c, err := sqlite.Open(path, `PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA cache_size=5;`)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	read := func() []byte {
+		log, err := os.ReadFile(path + "-wal")
+		require.NoError(t, err)
+		return log
+	}
+	write := func(first, n int64) {
+		for i := range n {
+			_, err := c.Exec(insert, first+i, "x", make([]byte, 1500))
+			require.NoError(t, err)
+		}
+	}
+	write(0, 1)
+	first := len(read()) // of the frames that come
+	require.NoError(t, c.Script(`BEGIN`))
+	write(1, 60)
+	require.NoError(t, c.Script(`ROLLBACK`))
+	write(1, 1)
+	torn := read()
+	torn[first+100] ^= 1
+	require.NoError(t, sqlite.CheckWAL(torn))
+	w, ok := sqlite.ReadWAL(torn)
+	require.True(t, ok)
+	require.Less(t, len(w.Pages)*(24+1024), first, "what was committed before is all")
+	write(2, 1) // over frames of the large one
+	torn = read()
+	torn[first+100] ^= 1
+	require.Error(t, sqlite.CheckWAL(torn))
+}
+
 // TestFrameReader reads a log while it grows, and when it has begun anew: what it has read is
 // what a log read as a whole has.
 func TestFrameReader(t *testing.T) {

@@ -145,8 +145,29 @@ func (o objectView) Keys() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// Len implements value.Object.
-func (o objectView) Len() int { return len(o.Keys()) }
+// Len implements value.Object. It counts what is written over the fields of the last layer, the only one that may have a
+// value of its own, and puts no list of all keys together: an expression pays a unit for it.
+func (o objectView) Len() int {
+	var base map[string]any
+	written := map[string]struct{}{}
+	for _, s := range o.view {
+		if s.layer != nil {
+			for _, m := range s.layer.fields {
+				written[m.key] = struct{}{}
+			}
+		}
+		if x, ok := s.plainValue(); ok {
+			base, _ = x.(map[string]any)
+		}
+	}
+	n := len(base)
+	for key := range written {
+		if _, has := base[key]; !has {
+			n++
+		}
+	}
+	return n
+}
 
 // A listView is a value.List made of segments: what was set, then what each layer appended, outermost first.
 // Appending to a list of many elements in a branch therefore copies none of them.

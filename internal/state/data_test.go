@@ -2,6 +2,7 @@ package state
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -102,9 +103,38 @@ func (m dataModel) requireSame(t *rapid.T, s *State) {
 		seen, ok := s.Data(sc, SectionState)
 		require.True(t, ok)
 		require.Equal(t, m.visibleData(sc), value.Materialize(seen), "%v", sc)
+		requireLen(t, seen)
 		missing, ok := s.Data(sc, SectionState, "a", "nothing", "there")
 		require.False(t, ok, "%v", missing)
 	}
+}
+
+// requireLen checks that an object, and each in it, says as many keys as it lists.
+func requireLen(t require.TestingT, x any) {
+	o, ok := x.(value.Object)
+	if !ok {
+		return
+	}
+	require.Len(t, o.Keys(), o.Len())
+	for _, key := range o.Keys() {
+		in, _ := o.Get(key)
+		requireLen(t, in)
+	}
+}
+
+// The size of a large object over which a field is written costs nothing of its size.
+func TestLenOfALayeredObject(t *testing.T) {
+	s, large := dataState(t), map[string]any{}
+	for i := range 10_000 {
+		large[strconv.Itoa(i)] = nil
+	}
+	s.SetData(workflow.Scope{}, []string{SectionState, "m"}, large)
+	s.SetData(workflow.Scope{}, []string{SectionState, "m", "7"}, true)
+	s.SetData(workflow.Scope{Group: 1}, []string{SectionState, "m", "new"}, true)
+	seen, _ := s.Data(workflow.Scope{Group: 1}, SectionState, "m")
+	o := seen.(value.Object)
+	require.Equal(t, 10_001, o.Len())
+	require.Less(t, testing.AllocsPerRun(10, func() { o.Len() }), 10.0)
 }
 
 // A scope sees the data of the scopes around it with its own writes over them:

@@ -1,6 +1,9 @@
 package state
 
-import "github.com/pawl-run/pawl/workflow"
+import (
+	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/workflow"
+)
 
 // indexToken brings the indexes of tokens up to date when t replaces old, which
 // is nil if t is new: the waiting lines, the number of tokens of each status, and
@@ -71,6 +74,24 @@ func (s *State) LockHolder(lock string) workflow.TokenID {
 		}
 	}
 	return 0
+}
+
+// markMoved notes a branch in which something has changed, if a join: synchronize may ask for it.
+func (s *State) markMoved(sc workflow.Scope) {
+	if s.base == nil || len(s.Graph.Synchronize) == 0 {
+		return
+	}
+	if n := len(s.moved); n == 0 || s.moved[n-1] != sc {
+		s.moved = pace.Push(s.moved, sc)
+	}
+}
+
+// TakeMoved returns the branches in which tokens or groups have changed since it was called last, some of them more than
+// once. It is for overlays, and for definitions that have joins: synchronize.
+func (s *State) TakeMoved() []workflow.Scope {
+	out := s.moved
+	s.moved = nil
+	return out
 }
 
 // TakeFreedLocks returns the locks that became free in an overlay since the last call, in order. They are granted in
@@ -171,7 +192,7 @@ func (s *State) rootBranch() Branch {
 func (s *State) trackRootToken(id workflow.TokenID, in bool) {
 	if s.Graph.TracksRoot {
 		b := s.rootBranch()
-		b.Tokens = withID(b.Tokens, id, in)
+		b.Tokens = b.Tokens.Put(id, in)
 		s.root = &b
 	}
 }
@@ -180,7 +201,7 @@ func (s *State) trackRootToken(id workflow.TokenID, in bool) {
 func (s *State) trackRootGroup(id workflow.GroupID, in bool) {
 	if s.Graph.TracksRoot {
 		b := s.rootBranch()
-		b.Groups = withID(b.Groups, id, in)
+		b.Groups = b.Groups.Put(id, in)
 		s.root = &b
 	}
 }

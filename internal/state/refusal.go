@@ -5,6 +5,9 @@ import "errors"
 // The reasons for which a message is refused, beside those that have data. Package pawl exports them: callers test for
 // them with errors.Is.
 var (
+	// ErrRunNotFound answers a message to a run that has not begun: no run has
+	// its id.
+	ErrRunNotFound = errors.New("no such run")
 	// ErrStale answers a result whose key does not name a running attempt:
 	// late, for an older attempt, or of another timeline. Nothing changed.
 	ErrStale = errors.New("stale key: no such attempt is running")
@@ -19,7 +22,7 @@ var (
 	ErrRunExists = errors.New("the run exists with another definition or input")
 	// ErrUnknown answers a message whose commit has failed: the message may or may
 	// not have been taken.
-	ErrUnknown = errors.New("the outcome is unknown: the commit failed; sending it again is safe")
+	ErrUnknown = errors.New("the outcome is unknown: the commit failed; docs/engine.md says which calls may be repeated")
 	// ErrAlreadyVoted answers a second vote of one person on one approval.
 	ErrAlreadyVoted = errors.New("already voted")
 	// ErrGroupClosed answers a message about a group that was closed, whose join

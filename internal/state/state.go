@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/compiled"
+	"github.com/pawl-run/pawl/internal/idset"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -99,6 +100,7 @@ type State struct {
 	joins        joinCounts                  // what the joins of nodes still wait for; not in overlays
 	holders      map[string]workflow.TokenID // by lock; 0 is free
 	freed        []string                    // locks that became free; overlays only
+	moved        []workflow.Scope            // branches in which tokens or groups have changed; overlays only, for joins: synchronize
 	signals      table[SignalID, KeptSignal]
 	known        map[string]bool // ids of signals
 	counted      int64           // sequence of the last record whose report is in Reported
@@ -232,7 +234,7 @@ func (s *State) Branch(sc workflow.Scope) Branch {
 	if t := s.Token(id); t == nil || !t.Live() || t.Scope != sc {
 		return Branch{}
 	}
-	return Branch{Live: 1, Tokens: []workflow.TokenID{id}}
+	return Branch{Live: 1, Tokens: idset.Set[workflow.TokenID]{}.Put(id, true)}
 }
 
 // PutToken replaces a token, or adds the next one. All decisions that change a token end here, so that the counters
@@ -251,6 +253,10 @@ func (s *State) PutToken(t *Token) {
 	// The alarm that the old token had, if any, is stale from now on; the agenda finds that out by itself.
 	s.scheduleItem(Item{At: t.Alarm(), Token: t.ID})
 	s.indexToken(old, t)
+	if old != nil {
+		s.markMoved(old.Scope)
+	}
+	s.markMoved(t.Scope)
 	s.markListingDirty(old, t)
 	s.moveStanding(old, t)
 	s.moveToJoin(old, -1)
@@ -320,7 +326,7 @@ func (s *State) PutBranchStatus(sc workflow.Scope, status BranchStatus, f *workf
 	// The tokens of the branch began to wait before it arrived, and were not counted then. PutToken counts those that
 	// change later.
 	if status == BranchArrived {
-		for _, id := range b.Tokens {
+		for id := range b.Tokens.All() {
 			s.countBytes(s.Token(id), +1)
 		}
 	}
@@ -336,8 +342,8 @@ func (s *State) TokensInScope(sc workflow.Scope) []workflow.TokenID {
 		return s.LiveTokens()
 	}
 	b := s.Branch(sc)
-	out := slices.Clone(b.Tokens)
-	for _, id := range b.Groups {
+	out := b.Tokens.AppendTo(nil)
+	for id := range b.Groups.All() {
 		out = append(out, s.GroupTokens(id)...)
 	}
 	slices.Sort(out)

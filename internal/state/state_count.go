@@ -1,8 +1,7 @@
 package state
 
 import (
-	"slices"
-
+	"github.com/pawl-run/pawl/internal/idset"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -37,7 +36,7 @@ func (s *State) countToken(t *Token, d int) {
 	b := s.branchBefore(t, d)
 	b.Live += d
 	b.Waiting += d * siblingWait(t)
-	b.Tokens = withID(b.Tokens, t.ID, d > 0)
+	b.Tokens = b.Tokens.Put(t.ID, d > 0)
 	s.putBranch(t.Scope, b)
 	s.countInGroups(t.Scope, d)
 }
@@ -50,7 +49,7 @@ func (s *State) countToken(t *Token, d int) {
 func (s *State) branchBefore(t *Token, d int) Branch {
 	g := s.Group(t.Scope.Group)
 	if d < 0 && t.ID == g.TokenOf(t.Scope.Branch) && s.branchRow(t.Scope) == nil {
-		return Branch{Live: 1, Tokens: []workflow.TokenID{t.ID}}
+		return Branch{Live: 1, Tokens: idset.Set[workflow.TokenID]{}.Put(t.ID, true)}
 	}
 	if d > 0 && t.ID == g.TokenOf(t.Scope.Branch) && s.branchRow(t.Scope) == nil {
 		return Branch{} // it was added
@@ -74,7 +73,7 @@ func (s *State) countInGroups(sc workflow.Scope, d int) {
 			return
 		}
 		b := s.Branch(g.Scope)
-		b.Groups = withID(b.Groups, g.ID, g.isListedInBranch())
+		b.Groups = b.Groups.Put(g.ID, g.isListedInBranch())
 		if straggling = straggling || g.Phase == workflow.Fired; !straggling {
 			b.Live += d
 		}
@@ -107,17 +106,4 @@ func (s *State) moveToJoin(t *Token, d int) {
 	at := s.NodeOf(t)
 	s.movedAt[t.Node] = s.movedCountAt(t.Node) - d
 	s.movedAt[at] = s.movedCountAt(at) + d
-}
-
-// withID returns ids, which is sorted, with or without id, as a new slice. The old slice may be in a row of the base,
-// or of a reader, and stays as it was.
-func withID[ID ~int64](ids []ID, id ID, in bool) []ID {
-	i, found := slices.BinarySearch(ids, id)
-	if found == in {
-		return ids
-	}
-	if in {
-		return slices.Insert(slices.Clip(slices.Clone(ids)), i, id)
-	}
-	return slices.Delete(slices.Clone(ids), i, i+1)
 }

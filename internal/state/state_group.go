@@ -23,6 +23,7 @@ func (s *State) PutGroup(g *Group) {
 		s.uncountStragglers(g)
 	}
 	s.groups.putRow(g.ID, g)
+	s.markMoved(g.Scope)
 	s.scheduleItem(Item{At: g.Due, Group: g.ID})
 	s.indexGroup(old, g)
 	// A group that gathers keeps everything around it busy, even when no token lives in it: its join is yet to be
@@ -92,7 +93,7 @@ func (s *State) listInBranch(g *Group) {
 		return
 	}
 	b := s.Branch(g.Scope)
-	b.Groups = withID(b.Groups, g.ID, g.isListedInBranch())
+	b.Groups = b.Groups.Put(g.ID, g.isListedInBranch())
 	s.putBranch(g.Scope, b)
 }
 

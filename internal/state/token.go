@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/compiled"
+	"github.com/pawl-run/pawl/internal/idset"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -312,12 +313,11 @@ type Branch struct {
 	Status  BranchStatus
 	Failure *workflow.Failure // why it failed
 
-	// In a state the rows of branches are replaced as a whole, like tokens; Tokens and Groups are shared and never
-	// modified.
-	Live    int                // live tokens in it and nested in it, stragglers of fired groups excepted
-	Waiting int                // of these, tokens that wait at its group's join
-	Tokens  []workflow.TokenID // live tokens directly in it, sorted
-	Groups  []workflow.GroupID // groups that began in it and still gather or hold live tokens, sorted
+	// In a state the rows of branches are replaced as a whole, like tokens.
+	Live    int                         // live tokens in it and nested in it, stragglers of fired groups excepted
+	Waiting int                         // of these, tokens that wait at its group's join
+	Tokens  idset.Set[workflow.TokenID] // live tokens directly in it
+	Groups  idset.Set[workflow.GroupID] // groups that began in it and still gather or hold live tokens
 }
 
 // inLists reports whether a token is in the lists of all runs: it waits for

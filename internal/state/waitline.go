@@ -128,23 +128,25 @@ func (s *State) NextPlace() int64 {
 }
 
 // addToLine adds a spot at the end of a line. When a line has no room left it drops the spots that are no longer
-// fresh. An overlay adds to a line of its own.
+// fresh, from a copy: a loop over the line may be under way. An overlay adds to a line of its own, and drops spots
+// from that alone.
 func (s *State) addToLine(k WaitKey, p spot, fresh func(spot) bool) {
 	if s.waiting == nil {
 		s.waiting = map[WaitKey][]spot{}
 	}
 	line := s.waiting[k]
+	first := len(line) == 0
 	// Spots in the middle of a line become stale without being dropped, as when tokens behind the first are
 	// cancelled. Clearing when the room is used up bounds a long line by about twice the spots that are fresh. Then it gets
 	// room for as many as it has: so many are added before it is looked at again, also if its length hovers.
-	if n := len(line); s.base == nil && n >= 32 && n == cap(line) {
-		line = slices.DeleteFunc(line, func(p spot) bool { return !fresh(p) })
+	if n := len(line); n >= 32 && n == cap(line) {
+		line = slices.DeleteFunc(slices.Clone(line), func(p spot) bool { return !fresh(p) })
 		if len(line) > n/2 {
 			line = slices.Grow(line, len(line))
 		}
 	}
 	s.waiting[k] = append(line, p)
-	if len(line) == 0 {
+	if first {
 		s.countJoinLine(k, +1)
 	}
 }

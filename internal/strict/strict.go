@@ -50,31 +50,56 @@ func DecodeObject(text []byte, v any) error {
 // PathOf returns the path of the first value of JSON that found chooses by its first token and the offset behind that, such as
 // list[0].name; "" if it chooses none, or all of the text. The text is one that encoding/json has read.
 func PathOf(text []byte, found func(token json.Token, end int64) bool) string {
-	path, _ := pathBelow(json.NewDecoder(bytes.NewReader(text)), "", found)
-	return strings.TrimPrefix(path, ".")
+	var p path
+	if !p.findBelow(json.NewDecoder(bytes.NewReader(text)), found) {
+		return ""
+	}
+	var b strings.Builder
+	for _, s := range p {
+		if s.member {
+			b.WriteString("." + s.name)
+		} else {
+			fmt.Fprintf(&b, "[%d]", s.index)
+		}
+	}
+	return strings.TrimPrefix(b.String(), ".")
 }
 
-// pathBelow is PathOf for the next value, which is at a path.
-func pathBelow(d *json.Decoder, path string, found func(json.Token, int64) bool) (string, bool) {
+// A path leads from the whole text to a value.
+type path []pathStep
+
+// A pathStep leads to a member of an object, or to an element of a list.
+type pathStep struct {
+	member bool
+	name   string
+	index  int
+}
+
+// findBelow looks for a value in the next one, to which the path leads. If it finds it, the path leads there. The path is written only then:
+// a hostile text has millions of values, each at a long path.
+func (p *path) findBelow(d *json.Decoder, found func(json.Token, int64) bool) bool {
 	token, err := d.Token()
 	if err != nil || found(token, d.InputOffset()) {
-		return path, true
+		return true
 	}
 	if token != json.Delim('{') && token != json.Delim('[') {
-		return "", false
+		return false
 	}
+	depth := len(*p)
 	for i := 0; d.More(); i++ {
-		below := fmt.Sprintf("%s[%d]", path, i)
+		s := pathStep{index: i}
 		if token == json.Delim('{') {
 			name, _ := d.Token()
-			below = fmt.Sprintf("%s.%v", path, name)
+			s.name, s.member = name.(string)
 		}
-		if at, ok := pathBelow(d, below, found); ok {
-			return at, true
+		*p = append((*p)[:depth], s)
+		if p.findBelow(d, found) {
+			return true
 		}
 	}
+	*p = (*p)[:depth]
 	_, err = d.Token()
-	return "", err != nil
+	return err != nil
 }
 
 // nameOf names what JSON has for a type.

@@ -2,6 +2,8 @@ package strict
 
 import (
 	"encoding/json"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +60,16 @@ func TestDecodeObject(t *testing.T) {
 	} {
 		require.ErrorContains(t, DecodeObject([]byte(text), new(message)), want, text)
 	}
+}
+
+// A text with many values at a long path costs what its bytes cost, and not a path for each of them.
+func TestManyValuesAtALongPath(t *testing.T) {
+	text := []byte(`{"of":{"a":` + strings.Repeat("[", 5000) + strings.Repeat("1,", 50_000) + "1" + strings.Repeat("]", 5000) + `},"name":1}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.ErrorContains(t, DecodeObject(text, new(message)), `the field "name" cannot be`)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<20))
 }
 
 // The fields of a struct within are those of the message, under the same rules.

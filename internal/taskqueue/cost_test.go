@@ -3,6 +3,7 @@ package taskqueue
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -73,4 +74,39 @@ func TestTheCostOfATaskIsFlat(t *testing.T) {
 	t.Logf("comparisons: %.0f with 1,000 tasks, %.0f with 100,000 tasks, %.0f with 100,000 tasks of 10,000 tenants", few, many, house)
 	require.Less(t, many/few, 3.0)
 	require.Less(t, house/few, 5.0)
+}
+
+// The cost of a task is flat in types that wait for their rates, or whose rates rest. It is counted in comparisons.
+func TestTheCostOfATaskIsFlatInPacedTypes(t *testing.T) {
+	compared := func(types int) float64 {
+		q, now, order, n := New[struct{}](Options{Types: map[string]Limit{"*": {Rate: 0.01}, "quick": {Rate: 1000}}}), time.Unix(100, 0), 0, 0
+		put := func(kind string) {
+			order++
+			q.Put(&task{Type: kind, Run: kind, Order: int64(order)})
+		}
+		q.AdvanceTo(now)
+		for i := range types {
+			put(fmt.Sprint(i))
+			q.Release(q.Take())
+			if i%2 == 0 {
+				put(fmt.Sprint(i))
+			}
+		}
+		q.paced = counted(q.paced, (*Lane[struct{}]).goesBefore, func(l *Lane[struct{}]) *heap.Place { return &l.pace }, &n)
+		q.resting = counted(q.resting, (*Lane[struct{}]).restsBefore, func(l *Lane[struct{}]) *heap.Place { return &l.rest }, &n)
+		n = 0
+		const turns = 1000
+		for range turns {
+			now = now.Add(time.Millisecond)
+			put("quick")
+			q.AdvanceTo(now)
+			q.Release(q.Take())
+			require.Equal(t, time.Unix(200, 0), q.NextDue())
+		}
+		require.Equal(t, types/2, q.paced.Len())
+		return float64(n) / turns
+	}
+	few, many := compared(10), compared(10_000)
+	t.Logf("comparisons: %.0f with 10 types, %.0f with 10,000", few, many)
+	require.Less(t, many/few, 5.0)
 }

@@ -35,6 +35,8 @@ type Lane[T any] struct {
 	tenants heap.Heap[*laneTenant[T]] // that may go on, by their turns here
 	oldest  heap.Heap[*laneTenant[T]] // the same, by their turns in the queue as a whole
 	place   heap.Place                // among the ready lanes
+	pace    heap.Place                // among the paced lanes
+	rest    heap.Place                // among the resting lanes
 	noted   bool                      // it is in Queue.changed
 }
 
@@ -170,16 +172,17 @@ func (q *Queue[T]) Uses(now time.Time) (out []TypeUse) {
 	return out
 }
 
-// placeLane puts a lane that has changed among those that may hand out an entry, or among
-// those that wait for their rate, or among neither. A lane that holds nothing is forgotten.
+// placeLane puts a lane that has changed among those that may hand out an entry, or among those that wait for their rate, or among
+// neither. A lane that holds nothing is forgotten once its rate has rested: a new one would be the same.
 func (q *Queue[T]) placeLane(l *Lane[T]) {
-	delete(q.paced, l)
+	q.paced.Remove(l)
+	q.resting.Remove(l)
 	switch {
 	case l.tenants.Len() == 0 || l.isFull():
 		q.ready.Remove(l)
 	case l.rate.NextEvent().After(q.latest):
 		q.ready.Remove(l)
-		q.paced[l] = struct{}{}
+		q.paced.Put(l)
 	default:
 		q.ready.Put(l)
 		if q.o.Apart && !l.noted {
@@ -187,25 +190,40 @@ func (q *Queue[T]) placeLane(l *Lane[T]) {
 			q.changed = append(q.changed, l)
 		}
 	}
-	if l.waiting == 0 && l.out == 0 && l.rate.IsUnused() {
+	switch {
+	case l.waiting > 0 || l.out > 0:
+	case l.rate.IsRested(q.latest):
 		delete(q.lanes, l.Type)
+	default:
+		q.resting.Put(l) // until AdvanceTo forgets it
 	}
+}
+
+// goesBefore orders lanes that wait for their rate.
+func (l *Lane[T]) goesBefore(other *Lane[T]) bool {
+	return l.rate.NextEvent().Before(other.rate.NextEvent())
+}
+
+// restsBefore orders lanes whose rate has to rest.
+func (l *Lane[T]) restsBefore(other *Lane[T]) bool {
+	return l.rate.RestedAt().Before(other.rate.RestedAt())
 }
 
 // AdvanceTo lets the types go on whose rate allows it now. The time must not go back.
 func (q *Queue[T]) AdvanceTo(now time.Time) {
 	q.latest = now
-	for l := range q.paced { // in any order: each is looked at alone
-		q.placeLane(l)
+	for q.paced.Len() > 0 && !q.paced.First().rate.NextEvent().After(now) {
+		q.placeLane(q.paced.First())
+	}
+	for q.resting.Len() > 0 && q.resting.First().rate.IsRested(now) {
+		q.placeLane(q.resting.First())
 	}
 }
 
 // NextDue returns when the rate of a type allows its next entry; zero if none waits for that.
 func (q *Queue[T]) NextDue() (first time.Time) {
-	for l := range q.paced {
-		if at := l.rate.NextEvent(); first.IsZero() || at.Before(first) {
-			first = at
-		}
+	if q.paced.Len() > 0 {
+		first = q.paced.First().rate.NextEvent()
 	}
 	return first
 }

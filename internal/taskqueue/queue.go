@@ -37,7 +37,8 @@ type Queue[T any] struct {
 	shared  *Lane[T]              // of the types without a limit; nil with Options.Apart
 	lanes   map[string]*Lane[T]   // of the others that are in use
 	ready   heap.Heap[*Lane[T]]   // with entries that may go now
-	paced   map[*Lane[T]]struct{} // with entries that wait for the rate of their type
+	paced   heap.Heap[*Lane[T]]   // with entries that wait for the rate of their type, by when that allows one
+	resting heap.Heap[*Lane[T]]   // with none, until their rate has rested, by when it has
 	changed []*Lane[T]            // that came to be ready, or may have: only with Options.Apart
 	told    []*Lane[T]            // that Changed has returned
 	bounded bool                  // a tenant has had a bound
@@ -105,8 +106,10 @@ type laneRun[T any] struct {
 // New returns an empty queue.
 func New[T any](o Options) *Queue[T] {
 	q := &Queue[T]{
-		o: o, tenants: map[string]*tenant[T]{}, runs: map[string]*run[T]{}, lanes: map[string]*Lane[T]{}, paced: map[*Lane[T]]struct{}{},
-		ready: heap.New((*Lane[T]).StartsBefore, func(l *Lane[T]) *heap.Place { return &l.place }),
+		o: o, tenants: map[string]*tenant[T]{}, runs: map[string]*run[T]{}, lanes: map[string]*Lane[T]{},
+		ready:   heap.New((*Lane[T]).StartsBefore, func(l *Lane[T]) *heap.Place { return &l.place }),
+		paced:   heap.New((*Lane[T]).goesBefore, func(l *Lane[T]) *heap.Place { return &l.pace }),
+		resting: heap.New((*Lane[T]).restsBefore, func(l *Lane[T]) *heap.Place { return &l.rest }),
 	}
 	if !o.Apart {
 		q.shared = newLane[T]("", Limit{})

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -582,4 +583,35 @@ func TestATenantAtItsLimitIsPassedOver(t *testing.T) {
 	require.Equal(t, "c", takes(q, 99))
 	q.Release(tasks[4])
 	require.Equal(t, "e", takes(q, 99))
+}
+
+// A lane is kept as long as a new one in its place would let more entries go.
+func TestALaneIsForgottenWhenItsRateHasRested(t *testing.T) {
+	now := time.Unix(100, 0)
+	q := New[struct{}](Options{Types: map[string]Limit{"*": {Rate: 1, Burst: 2}}})
+	q.AdvanceTo(now)
+	pass := func(order int64) *task {
+		e := &task{Type: "paced", Run: "r", Order: order}
+		q.Put(e)
+		return q.Take()
+	}
+	for order := range int64(2) {
+		q.Release(pass(order))
+	}
+	require.Nil(t, pass(2))
+	require.Equal(t, now.Add(time.Second), q.NextDue())
+	q.AdvanceTo(now.Add(time.Second))
+	q.Release(q.Take())
+	require.Zero(t, q.NextDue(), "nothing waits for a lane without entries")
+	q.AdvanceTo(now.Add(3*time.Second - 1))
+	require.Len(t, q.lanes, 1)
+	q.AdvanceTo(now.Add(3 * time.Second))
+	require.Empty(t, q.lanes)
+	require.Zero(t, q.paced.Len()+q.resting.Len())
+
+	slow := pass(3)
+	q.AdvanceTo(now.Add(time.Minute))
+	require.Len(t, q.lanes, 1, "an entry is out")
+	q.Release(slow)
+	require.Empty(t, q.lanes)
 }

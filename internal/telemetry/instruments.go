@@ -3,6 +3,7 @@ package telemetry
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.opentelemetry.io/otel/metric"
@@ -159,7 +160,7 @@ var instruments = [ids]Instrument{
 }
 
 // Instruments returns what there is, in the order of the table.
-func Instruments() []Instrument { return append([]Instrument(nil), instruments[:]...) }
+func Instruments() []Instrument { return slices.Clone(instruments[:]) }
 
 // makeInstruments makes the instruments.
 func (m *Metrics) makeInstruments() (err error) {

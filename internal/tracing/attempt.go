@@ -32,7 +32,7 @@ func (k *Task) appendAttributes(a []attribute.KeyValue) []attribute.KeyValue {
 	return a
 }
 
-// An Outcome says how a handler has ended, for the attribute pawl.task.outcome.
+// An Outcome says how an attempt has ended, for the attribute pawl.task.outcome.
 type Outcome string
 
 // The outcomes.
@@ -40,6 +40,7 @@ const (
 	Completed   Outcome = "completed"
 	Failed      Outcome = "failed"
 	Snoozed     Outcome = "snoozed"
+	Cancelled   Outcome = "cancelled"   // the run does not want it any more
 	Pending     Outcome = "pending"     // the result comes later
 	Interrupted Outcome = "interrupted" // by Close: the attempt is performed again
 )
@@ -53,11 +54,14 @@ type Attempt struct {
 
 	mu       sync.Mutex
 	span     trace.Span // nil before it is begun
-	outcome  Outcome
 	reported []attribute.KeyValue
-	code     string
 	at       time.Time // when the handler had returned
-	over     bool      // the span has ended, or none is made
+	over     bool      // the span has ended, or will soon, or none is made
+
+	fate    sync.Mutex // of those below: the provider, which may be slow, is called with mu
+	outcome Outcome    // as the handler says, until the run has decided
+	code    string
+	decided bool
 }
 
 // Perform returns the span of an attempt whose handler begins.
@@ -87,13 +91,17 @@ var spanKey = func() any {
 	return p.key
 }()
 
-// Value is for the method of this name of a context that is in the span: ok is false if key asks for something else.
+// Value is for the method of this name of a context that is in the span: ok is false if key asks for something else. Where no span is begun
+// any more, that is the start span of the run.
 func (a *Attempt) Value(key any) (span any, ok bool) {
 	if a == nil || key != spanKey {
 		return nil, false
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.over && a.span == nil {
+		return trace.SpanFromContext(a.tracer.parents.parse(a.of.Run.Trace).ctx), true
+	}
 	return a.spanWith(), true
 }
 
@@ -120,8 +128,25 @@ func (a *Attempt) Return(o Outcome) {
 func (a *Attempt) noteReturn(o Outcome, metadata map[string]any, code string) {
 	at := a.tracer.o.Now()
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.outcome, a.reported, a.code, a.at = o, reportedAttributes(metadata), code, at
+	a.reported, a.at = reportedAttributes(metadata), at
+	a.mu.Unlock()
+	a.noteFate(o, code, false)
+}
+
+// noteFate notes how the attempt has ended, unless the run has decided it.
+func (a *Attempt) noteFate(o Outcome, code string, decided bool) {
+	a.fate.Lock()
+	defer a.fate.Unlock()
+	if !a.decided {
+		a.outcome, a.code, a.decided = o, code, decided
+	}
+}
+
+// Decide notes how the attempt has ended by what its run has committed, whatever the handler returns, or has returned. The first call counts.
+func (a *Attempt) Decide(end End) {
+	if a != nil {
+		a.noteFate(end.Outcome, end.Code, true)
+	}
 }
 
 // ReturnResult notes that the handler has returned with a result.
@@ -140,12 +165,19 @@ func (a *Attempt) ReturnResult(m state.Message) {
 	}
 }
 
-// Drop makes no span, unless it was begun: somebody else performs the attempt.
+// Drop makes no span, as somebody else performs the attempt: from now on the start span stands for it. If the span was begun, it ends with
+// the outcome Pending: it may have spans below it.
 func (a *Attempt) Drop() {
-	if a != nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.over = true
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	begun := a.span != nil
+	a.over = a.over || !begun
+	a.mu.Unlock()
+	if begun {
+		a.Return(Pending)
+		a.End()
 	}
 }
 
@@ -171,11 +203,14 @@ func (a *Attempt) End() {
 func (a *Attempt) tellSpan() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.fate.Lock()
+	outcome, code := a.outcome, a.code
+	a.fate.Unlock()
 	more := a.reported
-	if a.outcome != "" {
-		more = append(more, outcomeKey.String(string(a.outcome)))
+	if outcome != "" {
+		more = append(more, outcomeKey.String(string(outcome)))
 	}
-	endSpan(a.spanWith(more...), a.at, a.code)
+	endSpan(a.spanWith(more...), a.at, code)
 }
 
 // An Elsewhere is an attempt that was performed elsewhere: by a worker, or, as a Callback, after its handler had returned.
@@ -185,24 +220,36 @@ type Elsewhere struct {
 	Callback bool
 }
 
-// Ended makes the span of an attempt that was performed elsewhere, from its begin until now, with the code of its error; "" without.
-func (t *Tracer) Ended(of Elsewhere, code string) {
+// An End is how the attempt of a token has ended.
+type End struct {
+	Outcome Outcome
+	Code    string        // of its error; "" without
+	Message state.Message // of the record that says so, which may be about another token
+}
+
+// Ended makes the span of an attempt that was performed elsewhere, from its begin until now.
+func (t *Tracer) Ended(of Elsewhere, end End) {
 	if t != nil {
-		t.writeElsewhere(of, code)
+		t.writeElsewhere(of, end)
 	}
 }
 
 // writeElsewhere makes the span of an attempt that was performed elsewhere.
-func (t *Tracer) writeElsewhere(of Elsewhere, code string) {
+func (t *Tracer) writeElsewhere(of Elsewhere, end End) {
 	name, kind := "task "+of.Type, consumer
 	if of.Callback {
 		name, kind = "wait result", internal
 	}
-	at := t.o.Now()
+	var reported []attribute.KeyValue
+	if id, metadata := state.MetadataOf(end.Message); id == of.Token {
+		reported = reportedAttributes(metadata)
+	}
+	reported = append(reported, outcomeKey.String(string(end.Outcome)))
+	at, code := t.o.Now(), end.Code
 	t.late.tellLater(func() {
 		to := borrowAttributes()
 		defer to.giveBack()
-		to.list = of.appendAttributes(to.list)
+		to.list = append(of.appendAttributes(to.list), reported...)
 		endSpan(t.startSpan(&of.Run, name, of.Began, kind, to.list), at, code)
 	})
 }

@@ -111,26 +111,31 @@ func TestCallbacks(t *testing.T) {
 
 // An attempt that Close interrupts has a span, below which those of its handler are, and another when it is performed again.
 func TestInterruptedAttempts(t *testing.T) {
-	var p spantest.Provider
-	dir, begun := t.TempDir(), make(chan bool, 1)
-	e := open(t, dir, &p, pawl.Options{Executor: pawl.Handlers{"*": func(ctx context.Context, _ pawl.Task) (any, error) {
-		_, inner := p.Tracer("h").Start(ctx, "inner")
-		inner.End()
-		begun <- true
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}}})
-	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, "name: w\nstart: a\nnodes: [{id: a, task: t}]")}, nil))
-	<-begun
-	require.NoError(t, e.Close(t.Context()))
-	e = open(t, dir, &p, pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
-	_, err := e.Wait(t.Context(), "r")
-	require.NoError(t, err)
-	require.NoError(t, e.Close(t.Context()))
-	require.Equal(t, "1 inner; 1 run w; 1 start w; 2 task t", spantest.Names(p.Spans()))
-	attempts := p.Named("task t")
-	require.Equal(t, "interrupted", attempts[0].Attributes["pawl.task.outcome"])
-	require.Equal(t, attempts[0].ID, p.Find(t, "inner").Parent)
+	for _, end := range []func(error) (any, error){
+		func(err error) (any, error) { return nil, err },
+		func(err error) (any, error) { panic(err) },
+	} {
+		var p spantest.Provider
+		dir, begun := t.TempDir(), make(chan bool, 1)
+		e := open(t, dir, &p, pawl.Options{Executor: pawl.Handlers{"*": func(ctx context.Context, _ pawl.Task) (any, error) {
+			_, inner := p.Tracer("h").Start(ctx, "inner")
+			inner.End()
+			begun <- true
+			<-ctx.Done()
+			return end(ctx.Err())
+		}}})
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, "name: w\nstart: a\nnodes: [{id: a, task: t}]")}, nil))
+		<-begun
+		require.NoError(t, e.Close(t.Context()))
+		e = open(t, dir, &p, pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
+		_, err := e.Wait(t.Context(), "r")
+		require.NoError(t, err)
+		require.NoError(t, e.Close(t.Context()))
+		require.Equal(t, "1 inner; 1 run w; 1 start w; 2 task t", spantest.Names(p.Spans()))
+		attempts := p.Named("task t")
+		require.Equal(t, "interrupted", attempts[0].Attributes["pawl.task.outcome"])
+		require.Equal(t, attempts[0].ID, p.Find(t, "inner").Parent)
+	}
 }
 
 // The ready-made handlers hand the span of their attempt on.

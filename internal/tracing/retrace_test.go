@@ -2,9 +2,12 @@ package tracing_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -167,6 +170,88 @@ func readOTLP(t *testing.T, text []byte, spans int) {
 		for _, a := range s.Attributes {
 			require.Len(t, a.Value, 1, "%s %s", s.Name, a.Key)
 		}
+	}
+}
+
+// endings are tasks by how their attempts end, each with its definition and what spans tell of that, in the order of attempts.
+var endings = map[string]struct{ node, from, to, want string }{
+	"works":     {want: "completed"},
+	"schema":    {node: ", outputSchema: {type: string}", want: "failed schema_error"},
+	"large":     {want: "failed result_too_large"},
+	"deaf":      {node: ", timeout: 1s", want: "failed timeout"},
+	"late":      {node: ", timeout: 1s", want: "failed timeout"},
+	"retries":   {node: ", retry: {maxAttempts: 2}", want: "failed bad; completed"},
+	"parks":     {node: ", retry: {maxAttempts: 1, exhausted: park}", want: "failed bad"},
+	"snoozes":   {want: "snoozed; completed"},
+	"answered":  {want: "completed"}, // by somebody else, before its handler fails
+	"leaves":    {to: ", condition: input.missing > 1", want: "failed expression_error"},
+	"cancelled": {want: "cancelled"},
+	"straggles": {from: ", siblingGroup: g, spawnCount: 3", to: ", synchronization: {siblingGroup: g, strategy: any}", want: "cancelled; cancelled; completed"},
+}
+
+// performEnding is the handler of endings.
+func performEnding(ctx context.Context, task pawl.Task, e *pawl.Engine) (any, error) {
+	first := task.Attempt == 1
+	switch {
+	case task.Type == "large":
+		return strings.Repeat("x", 2<<20), nil
+	case task.Type == "parks", task.Type == "retries" && first:
+		return nil, pawl.TaskError{Code: "bad", Message: "no", Retryable: true}
+	case task.Type == "snoozes" && first:
+		return nil, pawl.Snooze(time.Second)
+	case task.Type == "answered":
+		return nil, errors.Join(e.Complete(ctx, task.Key, 1), errors.New("too late"))
+	case task.Type == "deaf", task.Type == "straggles" && task.Branch.Index == 0:
+		<-ctx.Done()
+	case task.Type == "late", task.Type == "cancelled", task.Type == "straggles" && task.Branch.Index == 1:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return 7, nil
+}
+
+// The spans of attempts tell how the run says that each has ended, whatever its handler has returned, and so does the trace of the journal.
+func TestOutcomesAreThoseOfTheJournal(t *testing.T) {
+	for kind, of := range endings {
+		synctest.Test(t, func(t *testing.T) {
+			var p spantest.Provider
+			var e *pawl.Engine
+			dir := t.TempDir()
+			e = open(t, dir, &p, pawl.Options{Executor: pawl.Handlers{"*": func(ctx context.Context, task pawl.Task) (any, error) { return performEnding(ctx, task, e) }}})
+			text := "name: w\nstart: a\nnodes: [{id: a}, {id: b, task: " + kind + of.node + "}, {id: c}]\n" +
+				"transitions: [{from: a, to: b" + of.from + "}, {from: b, to: c" + of.to + "}]\n"
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, text)}, nil))
+			settle()
+			if kind == "cancelled" {
+				require.NoError(t, e.Cancel(t.Context(), "r", "not wanted"))
+			}
+			settle()
+			require.NoError(t, e.Close(t.Context()))
+			tell := func(a map[string]any, code string) string {
+				return fmt.Sprintf("%d %d %v %s", a["pawl.token.id"], a["pawl.attempt"], a["pawl.task.outcome"], code)
+			}
+			var live, kept []string
+			for _, s := range p.Named("task " + kind) {
+				require.Equal(t, s.Error, cmp.Or(s.Attributes["error.type"], any("")))
+				live = append(live, tell(s.Attributes, s.Error))
+			}
+			for _, s := range traceOf(t, dir, "r").Spans {
+				attributes := map[string]any{}
+				for _, a := range s.Attributes {
+					attributes[a.Name] = a.Value
+				}
+				if s.Name == "task "+kind {
+					kept = append(kept, tell(attributes, s.Error))
+				}
+			}
+			slices.Sort(live)
+			slices.Sort(kept)
+			require.Equal(t, kept, live, kind)
+			for i := range live {
+				live[i] = strings.TrimSpace(live[i][len("1 1 "):])
+			}
+			require.Equal(t, of.want, strings.Join(live, "; "), kind)
+		})
 	}
 }
 

@@ -46,8 +46,8 @@ type Options struct {
 
 // Sources are what the spans of waits are made from. Both are needed.
 type Sources struct {
-	// EndAttempt calls Ended for the attempt of a token that is performed elsewhere, if there is one, and knows it no more.
-	EndAttempt func(run workflow.RunID, token workflow.TokenID, code string)
+	// EndAttempt calls Decide of the attempt of a token, or Ended if that is performed elsewhere, once.
+	EndAttempt func(run workflow.RunID, token workflow.TokenID, end End)
 	// Events returns the events of a run, from the one behind a sequence on.
 	Events func(ctx context.Context, run workflow.RunID, after int64) iter.Seq2[decision.Event, error]
 }
@@ -64,13 +64,16 @@ type Tracer struct {
 	stop  context.CancelFunc
 	reads sync.WaitGroup
 
-	late lateList
-	kept atomic.Int64 // stays, for readers without the lock
+	late   lateList
+	starts startSpans
+	kept   atomic.Int64 // stays, for readers without the lock
 
 	mu      sync.Mutex
 	books   map[workflow.RunID]*book // of runs in which something waits
 	stays   int                      // in all books
 	reading int                      // runs whose events are read
+	queue   []waitRead               // whose events are read then
+	unread  int                      // waits of both
 }
 
 // New returns the tracer of an engine; nil without a provider.
@@ -90,15 +93,35 @@ func (t *Tracer) Watch(s Sources) {
 	}
 }
 
-// Close waits for spans that are being made, until ctx is done. It is called when no run commits any more.
+// lastPatience is for how long Close waits for the provider to take the last spans, when its context is done: less than the close of the
+// engine has then, which releases the directory behind it.
+const lastPatience = 2 * time.Second
+
+// Close waits for spans that are being made, until ctx is done, and until the provider has taken them, for some time more. A provider
+// that holds them up for longer gets them when it goes on. It is called when no run commits any more.
 func (t *Tracer) Close(ctx context.Context) {
 	if t == nil {
 		return
 	}
-	defer context.AfterFunc(ctx, t.stop)()
-	t.reads.Wait()
-	t.stop()
-	t.late.close()
+	taken := make(chan struct{})
+	go func() { // until the provider has taken the last span
+		defer close(taken)
+		defer context.AfterFunc(ctx, t.stop)()
+		t.reads.Wait()
+		t.stop()
+		t.late.close()
+	}()
+	select {
+	case <-taken:
+		return
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(lastPatience)
+	defer timer.Stop()
+	select {
+	case <-taken:
+	case <-timer.C:
+	}
 }
 
 // A Run is what spans tell of a run.
@@ -119,14 +142,7 @@ func (r *Run) appendAttributes(a []attribute.KeyValue) []attribute.KeyValue {
 	return append(a, runKey.String(string(r.ID)), workflowKey.String(r.Workflow), versionKey.Int(r.Version))
 }
 
-// A Beginning is the start span of a run that is about to be committed. A nil Beginning makes none.
-type Beginning struct {
-	span  trace.Span
-	trace *state.Trace
-	at    time.Time
-}
-
-// Begin makes the start span of a run, below the caller's. Without End it was never there.
+// Begin makes the start span of a run, below the caller's. Without End, or Await, it was never there.
 func (t *Tracer) Begin(ctx context.Context, r Run) *Beginning {
 	if t == nil {
 		return nil
@@ -170,32 +186,6 @@ func (t *Tracer) BeginFork(ctx context.Context, m *state.RunForked, name string,
 	b := t.BeginApart(ctx, Run{ID: m.Run, Workflow: name, Version: max(version, 1)}, from)
 	m.Trace = b.Trace()
 	return b
-}
-
-func (t *Tracer) startRun(ctx context.Context, r Run, o ...trace.SpanStartOption) *Beginning {
-	now := t.o.Now()
-	o = append(o, producer, trace.WithTimestamp(now), trace.WithAttributes(r.appendAttributes(nil)...))
-	_, span := t.tracer.Start(ctx, "start "+r.Workflow, o...)
-	b := &Beginning{span: span, at: now}
-	if parent, more := traceparent.Format(span.SpanContext()); parent != "" {
-		b.trace = &state.Trace{Parent: parent, State: more, At: now.UnixMilli()}
-	}
-	return b
-}
-
-// Trace returns what the message that begins the run has to say; nil without a span.
-func (b *Beginning) Trace() *state.Trace {
-	if b == nil {
-		return nil
-	}
-	return b.trace
-}
-
-// End ends the span, at the instant of its begin. It comes before the commit: what refers to the span finds it.
-func (b *Beginning) End() {
-	if b != nil && b.trace != nil {
-		b.span.End(trace.WithTimestamp(b.at))
-	}
 }
 
 // IsOld reports whether the spans of a trace are traces of their own by now.

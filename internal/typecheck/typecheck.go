@@ -9,6 +9,8 @@
 package typecheck
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,6 +27,18 @@ import (
 type Types struct {
 	In  *goschema.Schema `json:"input"`
 	Out *goschema.Schema `json:"output"`
+}
+
+// UnmarshalJSON reads what a handler takes and gives, and refuses it without one of both.
+func (t *Types) UnmarshalJSON(data []byte) error {
+	type plain Types // without this method
+	if err := json.Unmarshal(data, (*plain)(t)); err != nil {
+		return err
+	}
+	if t.In == nil || t.Out == nil {
+		return errors.New("a task has no schema of its input, or of its output")
+	}
+	return nil
 }
 
 // A File is what pawl.WriteSchemas writes.

@@ -1,6 +1,7 @@
 package typecheck_test
 
 import (
+	"encoding/json"
 	"reflect"
 	"testing"
 
@@ -98,4 +99,33 @@ func TestProblems(t *testing.T) {
 		`line 29:28: warning: transition "ask->again": condition: it reads result.prce` + offers + `did you mean "price"? (handler_type)`,
 		`line 31:39: warning: transition "again->list": foreach.collection: it reads result.offers` + offers + `there are from, notes, price, raw (handler_type)`,
 	}, got)
+}
+
+// A file of handlers lets itself be read only if each of them says what it takes and gives, and describes what it needs.
+func TestFilesAreWhole(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"tasks": {"t": {}}}`:                                          "a task has no schema of its input, or of its output",
+		`{"tasks": {"t": null}}`:                                        "a task has no schema of its input, or of its output",
+		`{"tasks": {"t": {"input": null, "output": {}}}}`:               "a task has no schema of its input, or of its output",
+		`{"tasks": {"t": {"input": {}, "output": null}}}`:               "a task has no schema of its input, or of its output",
+		`{"tasks": {"t": {"input": {"required": ["q"]}, "output": 7}}}`: `the schema requires "q", which it does not describe`,
+		`{"tasks": {"t": {"input": {"type": "object", "properties": {"a": {"required": ["q"], "properties": {"p": {}}}}}, "output": {}}}}`: `the schema requires "q", which it does not describe`,
+		`{"tasks": {"t": {"input": 7, "output": {}}}}`: "read a schema",
+		`{"tasks": {"t": []}}`:                         "cannot unmarshal array",
+		`{"tasks": {"t": {"input": {"properties": {"a": null, "b": {"$ref": "#/$defs/b"}}, "items": null, "additionalProperties": null, "$defs": {"b": {"$ref": "#/$defs/b"}}}, "output": {}}}}`: "",
+		`{"tasks": null}`: "",
+	} {
+		var f typecheck.File
+		err := json.Unmarshal([]byte(text), &f)
+		if want != "" {
+			require.ErrorContains(t, err, want, text)
+			continue
+		}
+		require.NoError(t, err, text)
+		d, err := workflow.ParseYAML([]byte("name: d\nstart: a\nnodes: [{id: a, task: t, input: {a: '1', b: '2', c: '3'}, output: {state.x: result.a.b}}]"))
+		require.NoError(t, err)
+		g, err := compiled.Compile(workflow.Bounds{}, d)
+		require.NoError(t, err)
+		require.NotPanics(t, func() { typecheck.CompareFiles(g, []typecheck.File{f}) }, text)
+	}
 }

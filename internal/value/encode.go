@@ -202,10 +202,64 @@ func shortEscape(c byte) byte {
 // It goes through the text on purpose: all rules of encoding/json for tags, embedding and
 // conversions hold, without a second implementation of them.
 func Bind(x, v any, strict bool) error {
-	if !strict {
-		return json.Unmarshal(Encode(x), v)
+	text, err := boundText(x)
+	if err != nil {
+		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(Encode(x)))
+	if !strict {
+		return json.Unmarshal(text, v)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	return d.Decode(v)
+}
+
+// boundText returns the text that encoding/json reads: it takes no exponent for an integer, and so all digits of one are written.
+func boundText(x any) ([]byte, error) {
+	if hasExponent(x) {
+		return json.Marshal(withDigits(x))
+	}
+	return Encode(x), nil
+}
+
+// hasExponent reports whether the canonical text may have an integer with an exponent, which is one beyond MaxInteger.
+func hasExponent(x any) bool {
+	switch x := x.(type) {
+	case float64:
+		return math.Abs(x) > MaxInteger
+	case []any:
+		return slices.ContainsFunc(x, hasExponent)
+	case map[string]any:
+		for _, e := range x {
+			if hasExponent(e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// withDigits returns a copy of a value in which integers beyond MaxInteger are texts of digits.
+func withDigits(x any) any {
+	switch x := x.(type) {
+	case float64:
+		if size := math.Abs(x); size > MaxInteger && size < 1<<64 {
+			return json.Number(strconv.FormatFloat(x, 'f', 0, 64))
+		}
+		return x
+	case []any:
+		out := make([]any, len(x))
+		for i, e := range x {
+			out[i] = withDigits(e)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for k, e := range x {
+			out[k] = withDigits(e)
+		}
+		return out
+	default:
+		return x
+	}
 }

@@ -3,6 +3,7 @@ package value_test
 import (
 	"encoding/json"
 	"math"
+	"math/big"
 	"testing"
 	"time"
 
@@ -154,4 +155,54 @@ func TestNormalizeOfModelIsACopy(t *testing.T) {
 	require.NoError(t, err)
 	in["a"].([]any)[0] = "changed"
 	assert.Equal(t, map[string]any{"a": []any{int64(1)}}, got)
+}
+
+// Types whose pointer says the JSON, or the text.
+type (
+	pointerJSON   struct{ C int }
+	pointerText   struct{ C int }
+	pointerScalar int
+)
+
+func (*pointerJSON) MarshalJSON() ([]byte, error)   { return []byte(`"said"`), nil }
+func (*pointerText) MarshalText() ([]byte, error)   { return []byte("said"), nil }
+func (*pointerScalar) MarshalJSON() ([]byte, error) { return []byte(`"said"`), nil }
+
+// Elements say their JSON by a pointer where encoding/json asks that, and not elsewhere.
+func TestNormalizeAsksPointers(t *testing.T) {
+	type order struct{ Total big.Int }
+	orders := []order{{*big.NewInt(1234)}}
+	for _, v := range []any{
+		orders, &orders, map[string]any{"orders": orders}, [1]order{}, &[1]order{orders[0]}, [][1]order{{orders[0]}}, []map[string]order{{"a": orders[0]}}, map[string][]order{"a": orders},
+		[]pointerJSON{{1}}, [1]pointerJSON{}, &[1]pointerJSON{}, [][1]pointerJSON{{}}, map[string]pointerJSON{"a": {}}, []*pointerJSON{{}, nil}, []any{pointerJSON{}, &pointerJSON{}},
+		[]pointerText{{1}}, []pointerScalar{1}, &[]pointerScalar{1}, &[1]pointerScalar{}, map[string]pointerScalar{"a": 1}, [][]pointerScalar{{1}, nil}, []time.Time{{}},
+	} {
+		text, err := json.Marshal(v)
+		require.NoError(t, err)
+		want, err := value.Decode(text, value.Limits{})
+		require.NoError(t, err)
+		got, err := value.Normalize(v, value.Limits{})
+		require.NoError(t, err)
+		require.Equal(t, want, got, "%T: %s", v, text)
+	}
+}
+
+// Integers beyond 2^53 are read back as they were, into an integer or a number of any kind.
+func TestBindLargeIntegers(t *testing.T) {
+	type holder struct {
+		D    time.Duration
+		Ints []int64
+		F    float64
+		Any  any
+	}
+	want := holder{D: 200 * 24 * time.Hour, Ints: []int64{1 << 62, -1 << 62, math.MinInt64, 9007199254740994, 7}, F: 1e300, Any: 1e25}
+	kept, err := value.Normalize(want, value.Limits{})
+	require.NoError(t, err)
+	for _, strict := range []bool{false, true} {
+		var got holder
+		require.NoError(t, value.Bind(kept, &got, strict))
+		require.Equal(t, want, got)
+		var small int64
+		require.Error(t, value.Bind(1e20, &small, strict))
+	}
 }

@@ -60,7 +60,7 @@ func (n *normalizer) copyReflected(v reflect.Value, depth int) (any, *Error) {
 	case reflect.Slice:
 		return n.copySlice(v, depth)
 	case reflect.Array:
-		return n.copyList(v.Len(), func(i int) any { return v.Index(i).Interface() }, depth)
+		return n.copyElements(v, depth)
 	case reflect.Struct:
 		return n.copyMarshaled(v, depth)
 	default:
@@ -107,7 +107,23 @@ func (n *normalizer) copyPointer(v reflect.Value, depth int) (any, *Error) {
 	if v.Kind() == reflect.Struct && v.CanAddr() {
 		return n.copyMarshaled(v.Addr(), depth) // finds the methods of the pointer
 	}
+	if v.Kind() == reflect.Array && !saysItsJSON(v.Type()) {
+		return n.copyElements(v, depth)
+	}
 	return n.copyValue(v.Interface(), depth)
+}
+
+// copyElements copies the elements of a slice or an array. As encoding/json does, it finds the methods of a pointer to an
+// element where it has an address: in a slice always, in an array behind a pointer.
+func (n *normalizer) copyElements(v reflect.Value, depth int) (any, *Error) {
+	of := v.Type().Elem()
+	byAddress := of.Kind() == reflect.Struct || of.Kind() == reflect.Array || saysItsJSON(reflect.PointerTo(of))
+	return n.copyList(v.Len(), func(i int) any {
+		if e := v.Index(i); byAddress && e.CanAddr() && !isReader(e) {
+			return e.Addr().Interface()
+		}
+		return v.Index(i).Interface()
+	}, depth)
 }
 
 // copyTypedMap takes a map of any type; keys that are not strings are spelled by
@@ -137,7 +153,7 @@ func (n *normalizer) copySlice(v reflect.Value, depth int) (any, *Error) {
 	if v.Type().Elem().Kind() == reflect.Uint8 {
 		return n.copyMarshaled(v, depth) // base64
 	}
-	return n.copyList(v.Len(), func(i int) any { return v.Index(i).Interface() }, depth)
+	return n.copyElements(v, depth)
 }
 
 // copyMarshaled takes the way through encoding/json.

@@ -130,7 +130,7 @@ func (hub *Hub[C]) tellChange(h *store.Head, at time.Time, purged bool) {
 	c := hub.of(h, at, purged)
 	for _, r := range *all {
 		if r.filter.Takes(h) {
-			r.putChange(h.Run, c)
+			r.putChange(h.Run, c, purged)
 		}
 	}
 }
@@ -158,38 +158,50 @@ func (hub *Hub[C]) Close() {
 
 // A Reader is one who watches runs, with the changes that wait for it.
 //
-// pending has one change for each run in order. While lost is set both are empty, as the list
-// that the reader will make has everything.
+// order has one change for each run. A purge ends the run: the next one under its id has a change
+// of its own behind it. While lost is set pending and order are empty, as the list that the reader
+// will make has everything.
 type Reader[C any] struct {
 	filter Filter
 	moved  chan struct{} // gets a signal when there is something to take
 
 	mu      sync.Mutex
-	pending map[workflow.RunID]*C // which other readers share
-	order   []workflow.RunID      // of pending, oldest first
-	lost    bool                  // the reader is to be told before anything else
+	pending map[workflow.RunID]*waiting[C] // those in order that are no purges
+	order   []*waiting[C]                  // oldest first
+	lost    bool                           // the reader is to be told before anything else
 	closed  bool
+}
+
+// A waiting change is one that its reader has not taken.
+type waiting[C any] struct {
+	run    workflow.RunID
+	change *C // which other readers share
 }
 
 // putChange replaces the change of a run that waits, or adds one. The place in order stays: a
 // run that changes all the time is not put back behind the others for ever.
-func (r *Reader[C]) putChange(run workflow.RunID, c *C) {
+func (r *Reader[C]) putChange(run workflow.RunID, c *C, purged bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lost {
 		return // what the reader will list has it
 	}
-	if r.pending[run] == nil {
+	w := r.pending[run]
+	if w == nil {
 		if len(r.order) == MaxChanges {
 			r.dropChanges()
 			return
 		}
-		r.order = append(r.order, run)
+		w = &waiting[C]{run: run}
+		r.order = append(r.order, w)
 	}
 	if r.pending == nil {
-		r.pending = map[workflow.RunID]*C{}
+		r.pending = map[workflow.RunID]*waiting[C]{}
 	}
-	r.pending[run] = c
+	w.change, r.pending[run] = c, w
+	if purged {
+		delete(r.pending, run)
+	}
 	r.wakeReader()
 }
 
@@ -258,9 +270,10 @@ func (r *Reader[C]) takeChange() (c *C, lost, closed bool) {
 	case len(r.order) == 0:
 		return nil, false, r.closed
 	}
-	id := r.order[0]
+	w := r.order[0]
 	r.order = r.order[1:]
-	c = r.pending[id]
-	delete(r.pending, id)
-	return c, false, false
+	if r.pending[w.run] == w {
+		delete(r.pending, w.run)
+	}
+	return w.change, false, false
 }

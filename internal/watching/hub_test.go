@@ -73,6 +73,46 @@ func TestChangesThatWait(t *testing.T) {
 	require.True(t, !lost && closed)
 }
 
+// A reader is told of a purge also if the id has another run by then, whatever that is. Each counts as one that waits.
+func TestPurgesThatWait(t *testing.T) {
+	type change struct {
+		seq    int64
+		purged bool
+	}
+	hub := NewHub(func(h *store.Head, _ time.Time, purged bool) *change { return &change{h.Seq, purged} })
+	r, err := hub.Add(all{})
+	require.NoError(t, err)
+	tell := func(seq int, purged bool) {
+		hub.tellChange(&store.Head{Run: "r", Seq: int64(seq)}, time.Time{}, purged)
+	}
+	next := func(want *change, wantLost bool) {
+		t.Helper()
+		c, lost, _ := r.takeChange()
+		require.Equal(t, want, c)
+		require.Equal(t, wantLost, lost)
+	}
+	next(nil, true)
+	tell(1, false)
+	tell(2, true)
+	tell(3, false)
+	tell(4, false)
+	next(&change{2, true}, false)
+	tell(5, false)
+	next(&change{5, false}, false)
+	tell(6, true)
+	next(&change{6, true}, false)
+	next(nil, false)
+	for range MaxChanges {
+		tell(7, true)
+	}
+	next(&change{7, true}, false)
+	tell(8, false)
+	tell(9, true)
+	tell(10, false)
+	next(nil, true)
+	next(nil, false)
+}
+
 // BenchmarkTellCommit is what a commit pays for those who watch: none, and three.
 func BenchmarkTellCommit(b *testing.B) {
 	for _, readers := range []int{0, 3} {

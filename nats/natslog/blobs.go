@@ -29,7 +29,7 @@ import (
 // BlobsOptions configure Blobs. The zero value of every field works.
 type BlobsOptions struct {
 	// Bucket is the name of the object store. Letters, digits, _ and -, at most 32;
-	// "pawl" by default.
+	// "pawl" by default. The bases of each log need a bucket of their own.
 	Bucket string
 	// Replicas is on how many servers the blobs are, on their disks: 1 by default. It counts
 	// when the bucket is made.
@@ -73,11 +73,11 @@ const (
 )
 
 // OpenBlobs opens a bucket over a connection, which stays the caller's. It makes the bucket if it is
-// missing. Errors: pawl.ErrInvalid for options that cannot be, or a bucket that deletes its objects by
-// itself; or what JetStream says.
+// missing. Errors: pawl.ErrInvalid for options that cannot be, or a bucket that would lose or hide blobs; or what JetStream says.
 //
 // A bucket that deletes by age is refused, since a blob must stay until Delete: an engine that follows
-// may need a base months later.
+// may need a base months later. So is one that allows direct access, as the buckets of other clients of NATS do: a server that is
+// behind the others would say that a blob is missing. The command nats stream edit OBJ_<bucket> --no-allow-direct changes that.
 func OpenBlobs(ctx context.Context, conn *nats.Conn, o BlobsOptions) (*Blobs, error) {
 	o.Bucket, o.Replicas = cmp.Or(o.Bucket, defaultBucket), cmp.Or(o.Replicas, 1)
 	var wrong string
@@ -108,8 +108,8 @@ func OpenBlobs(ctx context.Context, conn *nats.Conn, o BlobsOptions) (*Blobs, er
 	if err != nil {
 		return nil, fmt.Errorf("open the bucket %s: %w", o.Bucket, err)
 	}
-	if b.stream.CachedInfo().Config.MaxAge != 0 {
-		return nil, fmt.Errorf("%w: the bucket %s deletes objects by their age: it must have no TTL", pawl.ErrInvalid, o.Bucket)
+	if wrong := findRisk(b.stream.CachedInfo().Config); wrong != "" {
+		return nil, fmt.Errorf("%w: the bucket %s, the stream %s, cannot keep blobs: %s", pawl.ErrInvalid, o.Bucket, b.streamName(), wrong)
 	}
 	return b, nil
 }
@@ -203,6 +203,15 @@ func (b *Blobs) aboutOf(name string) string {
 	return "$O." + b.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
+// objectOf is the inverse of aboutOf, and "" for a subject that nothing has made so.
+func (b *Blobs) objectOf(subject string) string {
+	name, err := base64.URLEncoding.DecodeString(strings.TrimPrefix(subject, b.aboutOf("")))
+	if err != nil {
+		return ""
+	}
+	return string(name)
+}
+
 // chunksOf returns the subject of an object's chunks.
 func (b *Blobs) chunksOf(o *jetstream.ObjectInfo) string { return "$O." + b.bucket + ".C." + o.NUID }
 
@@ -271,6 +280,7 @@ func (b *Blobs) Delete(ctx context.Context, hash string, before time.Time) (bool
 	if err != nil {
 		return false, blobError(hash, err)
 	}
+	b.hook.Hit("bucket.described")
 	info := d.info
 	if !d.isThere() || !info.ModTime.Before(before) {
 		return false, nil
@@ -281,8 +291,8 @@ func (b *Blobs) Delete(ctx context.Context, hash string, before time.Time) (bool
 	if m.Data, err = json.Marshal(info); err != nil {
 		return false, blobError(hash, err)
 	}
-	ack, err := b.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(d.seq), jetstream.WithRetryAttempts(0))
-	if jet.IsChanged(err) { // another message came before it
+	ack, err := b.publishBehind(ctx, m, d.seq)
+	if errors.Is(err, errOvertaken) {
 		return false, nil
 	}
 	if err == nil {
@@ -441,12 +451,12 @@ func (r *blobReader) Close() error {
 }
 
 // All implements [blob.Store]. It also deletes chunks that no blob has, a day after they were sent: those of Puts and Deletes
-// that did not come to their end. Damaged blobs are in it, so that they can be deleted.
+// that did not come to their end. Damaged blobs are in it, so that they can be deleted. One whose description cannot be read is yielded with an error.
 //
 // The list is read as a whole first, and sorted: the order of the stream is that of the last Puts.
 func (b *Blobs) All(ctx context.Context) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
-		objects, err := b.list(ctx)
+		objects, damaged, err := b.listObjects(ctx)
 		if err != nil {
 			yield(blob.Info{}, blobError("", err))
 			return
@@ -462,48 +472,52 @@ func (b *Blobs) All(ctx context.Context) iter.Seq2[blob.Info, error] {
 				yield(blob.Info{}, &blob.Error{Err: err})
 				return
 			}
-			if !yield(infoOf(hash, o), nil) {
+			if !yield(infoOf(hash, o), blobError(hash, damaged[o.Name])) {
 				return
 			}
 		}
 	}
 }
 
-// list returns what the bucket has. The object store lists as well, but waits without an end for what is lost under way.
+// listObjects returns what the bucket has, and by their names what is wrong with those whose description cannot be read: they have nothing but a name and a
+// time. The object store lists as well, but waits without an end for what is lost under way.
 //
 // It reads the last message of each object's subject until the server says that none is pending. A bucket without pending messages at the
 // beginning is empty.
-func (b *Blobs) list(ctx context.Context) (objects []*jetstream.ObjectInfo, err error) {
+func (b *Blobs) listObjects(ctx context.Context) (objects []*jetstream.ObjectInfo, damaged map[string]error, err error) {
+	damaged = map[string]error{}
 	consumer, err := b.js.OrderedConsumer(ctx, b.streamName(), jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{"$O." + b.bucket + ".M.>"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer deleteConsumer(b.js, b.streamName(), consumer)
 	if consumer.CachedInfo().NumPending == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	messages, err := consumer.Messages(signsOfConsumer...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer messages.Stop()
 	var last jetstream.MsgMetadata
 	for {
 		m, err := nextPending(ctx, consumer, messages, &last)
 		if err != nil || m == nil {
-			return objects, err
+			return objects, damaged, err
 		}
 		info := &jetstream.ObjectInfo{}
 		if err := json.Unmarshal(m.Data(), info); err != nil {
-			return nil, fmt.Errorf("%w: %w", jetstream.ErrBadObjectMeta, err)
+			name := b.objectOf(m.Subject())
+			info = &jetstream.ObjectInfo{ObjectMeta: jetstream.ObjectMeta{Name: name}}
+			damaged[name] = fmt.Errorf("%w: %w", jetstream.ErrBadObjectMeta, err)
 		}
 		if info.ModTime = last.Timestamp; !info.Deleted {
 			objects = append(objects, info)
 		}
 		if last.NumPending == 0 {
-			return objects, nil
+			return objects, damaged, nil
 		}
 	}
 }

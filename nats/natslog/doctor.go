@@ -22,8 +22,8 @@ var ErrUnsafeServers = errors.New("the NATS servers may lose what they have ackn
 var testedVersion = [3]int{2, 15, 2}
 
 const (
-	firstAnswer = 5 * time.Second // how long to wait for the first server
-	nextAnswer  = time.Second     // and for each further one
+	knownAnswer   = 5 * time.Second // how long to wait for a server that there must be: the first, and others of its cluster
+	unknownAnswer = time.Second     // and for any further one
 )
 
 // A serverReport is what a server says of its JetStream.
@@ -52,11 +52,11 @@ type serverReport struct {
 // system account. It returns nil if each of them syncs what it acknowledges (sync_interval: always), so that a
 // Log survives the loss of power of all of them. Otherwise the error is ErrUnsafeServers and names
 // each server and what is wrong: it does not sync, is older than what natslog is tested with, or does
-// not answer. Other errors: pawl.ErrInvalid (no connection), or why nobody
+// not answer, or says that none has JetStream. Other errors: pawl.ErrInvalid (no connection), or why nobody
 // could be asked.
 //
 // A server that does not answer is missing from the reports; a cluster's size, as those that answer
-// tell it, shows that. It is the largest size that is told.
+// tell it, shows that.
 func CheckServers(ctx context.Context, system *nats.Conn) error {
 	if system == nil {
 		return fmt.Errorf("%w: natslog.CheckServers without a connection", pawl.ErrInvalid)
@@ -66,17 +66,16 @@ func CheckServers(ctx context.Context, system *nats.Conn) error {
 		return fmt.Errorf("ask the NATS servers: %w", err)
 	}
 	var problems []string
-	size := 0
 	for _, r := range reports {
 		if p := r.problem(); p != "" {
 			problems = append(problems, r.Server.Name+" "+p)
 		}
-		if r.Data.Cluster != nil {
-			size = max(size, r.Data.Cluster.Size)
-		}
 	}
-	if size > len(reports) {
-		problems = append(problems, fmt.Sprintf("%d of %d servers of the cluster do not answer", size-len(reports), size))
+	switch size, answered := sizeOfCluster(reports), countStreaming(reports); {
+	case answered == 0:
+		problems = append(problems, "no server that answers has JetStream")
+	case size > answered:
+		problems = append(problems, fmt.Sprintf("%d of %d servers of the cluster do not answer", size-answered, size))
 	}
 	if len(problems) == 0 {
 		return nil
@@ -85,10 +84,30 @@ func CheckServers(ctx context.Context, system *nats.Conn) error {
 	return fmt.Errorf("%w: %s", ErrUnsafeServers, strings.Join(problems, "; "))
 }
 
+// sizeOfCluster returns the largest size of a cluster that servers tell; 0 if there is none.
+func sizeOfCluster(reports []serverReport) (size int) {
+	for _, r := range reports {
+		if r.Data.Cluster != nil {
+			size = max(size, r.Data.Cluster.Size)
+		}
+	}
+	return size
+}
+
+// countStreaming returns how many of the servers that have answered have JetStream: the size of a cluster counts no other.
+func countStreaming(reports []serverReport) (n int) {
+	for _, r := range reports {
+		if r.Server.JetStream {
+			n++
+		}
+	}
+	return n
+}
+
 // askServers returns what the servers say, until one of them is silent for too long.
 //
 // Nobody knows how many servers there are, so it waits for each further one, as long as answers come
-// within a second of each other.
+// within a second of each other, or five while fewer have come than the cluster has servers.
 func askServers(ctx context.Context, system *nats.Conn) ([]serverReport, error) {
 	answers, err := system.SubscribeSync(system.NewInbox())
 	if err != nil {
@@ -99,7 +118,11 @@ func askServers(ctx context.Context, system *nats.Conn) ([]serverReport, error) 
 		return nil, err
 	}
 	var reports []serverReport
-	for wait := firstAnswer; ; wait = nextAnswer {
+	for {
+		wait := unknownAnswer
+		if countStreaming(reports) < max(sizeOfCluster(reports), 1) {
+			wait = knownAnswer
+		}
 		answer, err := nextAnswerOf(ctx, answers, wait)
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause

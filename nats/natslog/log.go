@@ -131,7 +131,7 @@ func (l *Log) Take(ctx context.Context, makeEntry func(store.Position) []byte) (
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		last, err := l.lastEntry(ctx)
+		last, err := l.lastEntry(ctx, true)
 		if err != nil {
 			return store.Position{}, err
 		}
@@ -290,12 +290,25 @@ func (l *Log) ensureStream(ctx context.Context) error {
 	return nil
 }
 
-// wrongStream says why a stream would lose entries, have some that nobody has appended, or answer
+// wrongStream says why a stream cannot be a log; "" if it can.
+func wrongStream(c jetstream.StreamConfig, subject string) string {
+	switch wrong := findRisk(c); {
+	case wrong != "":
+		return wrong
+	case c.Compression != jetstream.NoCompression:
+		return "it must not be compressed"
+	case len(c.Subjects) != 1 || c.Subjects[0] != subject && !strings.HasPrefix(c.Subjects[0], subject+".") || strings.ContainsAny(c.Subjects[0], "*>"):
+		return fmt.Sprintf("its subject must be %s, or begin with it and a dot", subject)
+	}
+	return ""
+}
+
+// findRisk says why a stream would lose messages, have some that nobody has sent, or answer
 // with what is not so any more; "" if it would not.
 //
-// Each case is a setting with which an acknowledged entry could vanish, change or be read out of date;
+// Each case is a setting with which an acknowledged message could vanish, change or be read out of date;
 // an operator may have made the stream.
-func wrongStream(c jetstream.StreamConfig, subject string) string {
+func findRisk(c jetstream.StreamConfig) string {
 	switch {
 	case c.Storage != jetstream.FileStorage:
 		return "it must have the storage file"
@@ -311,16 +324,12 @@ func wrongStream(c jetstream.StreamConfig, subject string) string {
 		return "it must acknowledge messages"
 	case c.PersistMode != jetstream.DefaultPersistMode:
 		return "it acknowledges what it has not written: it must have the default persist mode"
-	case c.Compression != jetstream.NoCompression:
-		return "it must not be compressed"
 	case c.AllowDirect:
 		return "only the server that leads may answer: it must not allow direct access"
 	case c.AllowMsgCounter || c.SubjectTransform != nil:
 		return "it must keep messages as they are"
 	case c.Mirror != nil || len(c.Sources) > 0:
 		return "it must have no messages from other streams"
-	case len(c.Subjects) != 1 || c.Subjects[0] != subject && !strings.HasPrefix(c.Subjects[0], subject+".") || strings.ContainsAny(c.Subjects[0], "*>"):
-		return fmt.Sprintf("its subject must be %s, or begin with it and a dot", subject)
 	case c.Sealed || c.DenyPurge:
 		return "it must take messages, and let old ones be dropped"
 	}

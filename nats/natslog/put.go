@@ -275,32 +275,40 @@ func (u *upload) isWhole(ctx context.Context, d *description) bool {
 }
 
 // publishDescription publishes a description behind the last one: errOvertaken says that this is not the last one any more.
-//
-// It does not send while the connection is down: the client would keep the message, and send it when nobody waits for
-// it any more.
 func (u *upload) publishDescription(ctx context.Context, text []byte, behind uint64) error {
-	if err := u.checkConnection(); err != nil {
-		return err
-	}
 	m := nats.NewMsg(u.of.aboutOf(u.name))
 	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 	m.Data = text
-	waits, cancel := context.WithTimeout(ctx, jet.Timeout)
-	defer cancel()
-	_, err := u.of.js.PublishMsg(waits, m, jetstream.WithExpectStream(u.of.streamName()),
-		jetstream.WithExpectLastSequencePerSubject(behind), jetstream.WithRetryAttempts(0))
-	switch {
-	case jet.IsChanged(err):
-		return errOvertaken
-	case err != nil && waits.Err() != nil:
-		return errUnknown
-	}
+	_, err := u.of.publishBehind(ctx, m, behind)
 	return err
 }
 
+// publishBehind publishes a message behind the last one of its subject: errOvertaken says that this is not the last one any more.
+//
+// It does not send while the connection is down: the client would keep the message, and send it when nobody waits for
+// it any more.
+func (b *Blobs) publishBehind(ctx context.Context, m *nats.Msg, behind uint64) (*jetstream.PubAck, error) {
+	if err := b.checkConnection(); err != nil {
+		return nil, err
+	}
+	waits, cancel := context.WithTimeout(ctx, jet.Timeout)
+	defer cancel()
+	ack, err := b.js.PublishMsg(waits, m, jetstream.WithExpectStream(b.streamName()),
+		jetstream.WithExpectLastSequencePerSubject(behind), jetstream.WithRetryAttempts(0))
+	switch {
+	case jet.IsChanged(err):
+		return nil, errOvertaken
+	case err != nil && context.Cause(ctx) != nil:
+		return nil, context.Cause(ctx)
+	case err != nil && waits.Err() != nil:
+		return nil, errUnknown
+	}
+	return ack, err
+}
+
 // checkConnection fails while nothing that is sent would arrive.
-func (u *upload) checkConnection() error {
-	switch conn := u.of.js.Conn(); {
+func (b *Blobs) checkConnection() error {
+	switch conn := b.js.Conn(); {
 	case conn.IsClosed():
 		return nats.ErrConnectionClosed
 	case !conn.IsConnected():
@@ -331,7 +339,7 @@ func (u *upload) sendChunks(ctx context.Context) error {
 		m.Header.Set(headerBlob, u.name)
 		m.Data = make([]byte, min(size, left))
 		if _, s.err = io.ReadFull(u.spool, m.Data); s.err == nil {
-			s.err = u.checkConnection()
+			s.err = u.of.checkConnection()
 		}
 		if s.err != nil {
 			break

@@ -27,20 +27,19 @@ type lastEntry struct {
 // subject returns the subject of the stream that was looked at.
 func (e lastEntry) subject() string { return subjectOf(e.stream.CachedInfo()) }
 
-// lastEntry returns the last entry. It looks again if somebody has dropped messages meanwhile.
+// lastEntry returns the last entry, and reads all of it where its sum is wanted. It looks again if somebody has dropped messages
+// meanwhile.
 //
 // A message that is missing is damage, unless the beginning of the stream has moved since: then Drop
 // was faster, and the next look sees less. It ends, since each round needs another beginning, and with
 // its ctx.
-func (l *Log) lastEntry(ctx context.Context) (last lastEntry, err error) {
+func (l *Log) lastEntry(ctx context.Context, summed bool) (last lastEntry, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return last, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
-	defer cancel()
 	s, err := l.lookAt(ctx)
 	for err == nil {
-		if last, err = l.lastEntryOf(ctx, s); !errors.Is(err, store.ErrCorrupt) {
+		if last, err = l.lastEntryOf(ctx, s, summed); !errors.Is(err, store.ErrCorrupt) {
 			break
 		}
 		first, damage := s.CachedInfo().State.FirstSeq, err
@@ -52,14 +51,14 @@ func (l *Log) lastEntry(ctx context.Context) (last lastEntry, err error) {
 }
 
 // lastEntryOf goes back from the end of a stream to the last message that ends an entry, and reads
-// that entry. It jumps over the parts of an entry without an end, to before its first one: part 2 of 3
-// at 17 means that 16 is part 1, and 15 ends another entry.
-func (l *Log) lastEntryOf(ctx context.Context, s jetstream.Stream) (lastEntry, error) {
+// that entry where its sum is wanted. It jumps over the parts of an entry without an end, to before its
+// first one: part 2 of 3 at 17 means that 16 is part 1, and 15 ends another entry.
+func (l *Log) lastEntryOf(ctx context.Context, s jetstream.Stream, summed bool) (lastEntry, error) {
 	info := s.CachedInfo()
 	end := info.State.LastSeq
 	none := lastEntry{first: end + 1, end: end, stream: s}
 	for seq := end; info.State.Msgs > 0 && seq >= info.State.FirstSeq; {
-		m, err := s.GetMsg(ctx, seq)
+		m, err := getMessage(ctx, s, seq)
 		if err != nil {
 			return none, l.readError(seq, err)
 		}
@@ -73,10 +72,24 @@ func (l *Log) lastEntryOf(ctx context.Context, s jetstream.Stream) (lastEntry, e
 			seq -= part
 			continue
 		}
-		data, err := l.dataOf(ctx, s, m, of)
-		return lastEntry{store.PositionOf(seq, data), seq - of + 1, end, s}, err
+		last := lastEntry{store.Position{Seq: seq}, seq - of + 1, end, s}
+		if summed {
+			data, err := l.dataOf(ctx, s, m, of)
+			if err != nil {
+				return none, err
+			}
+			last.position = store.PositionOf(seq, data)
+		}
+		return last, nil
 	}
 	return none, nil
+}
+
+// getMessage gets a message, for which alone it waits for so long: an entry may have many.
+func getMessage(ctx context.Context, s jetstream.Stream, seq uint64) (*jetstream.RawStreamMsg, error) {
+	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
+	defer cancel()
+	return s.GetMsg(ctx, seq)
 }
 
 // dataOf returns the bytes of an entry in so many messages; last is the last one.
@@ -86,7 +99,7 @@ func (l *Log) lastEntryOf(ctx context.Context, s jetstream.Stream) (lastEntry, e
 func (l *Log) dataOf(ctx context.Context, s jetstream.Stream, last *jetstream.RawStreamMsg, of uint64) ([]byte, error) {
 	var data []byte
 	for seq := last.Sequence - of + 1; seq < last.Sequence; seq++ {
-		m, err := s.GetMsg(ctx, seq)
+		m, err := getMessage(ctx, s, seq)
 		if err != nil {
 			return nil, l.readError(seq, err)
 		}
@@ -271,7 +284,7 @@ func (a *assembler) addPart(m jetstream.Msg) (whole bool, err error) {
 // was taken is compared first: in one that was made anew
 // the same numbers are other entries.
 func (l *Log) Drop(ctx context.Context, upTo store.Position) error {
-	last, err := l.lastEntry(ctx)
+	last, err := l.lastEntry(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,8 @@ import (
 //
 // A pool answers workers only while an engine is attached that can commit: an answer of another pool
 // of the same name would come before that of the one that has the engine, and be taken for it. subs
-// is not empty exactly then.
+// is not empty exactly then. An engine that has lost its log may not know that for a while: it asks the log before it refuses
+// anything, and so does the pool.
 type Pool struct {
 	conn    *nats.Conn
 	js      jetstream.JetStream
@@ -116,7 +117,7 @@ func New(ctx context.Context, conn *nats.Conn, o Options) (*Pool, error) {
 		return nil, err
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	p.turns = remote.NewTurns(p.ctx, &p.group)
+	p.turns = remote.NewTurns(p.ctx, &p.group, pawl.ErrClosed)
 	p.group.Go(p.publishLoop)
 	p.group.Go(p.removeLoop)
 	p.group.Go(p.reapLoop)
@@ -204,6 +205,7 @@ func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 func (p *Pool) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
+	p.turns.Close()
 	p.unsubscribe()
 	p.mu.Unlock()
 	p.stop()

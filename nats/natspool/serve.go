@@ -178,7 +178,7 @@ func (p *Pool) serveBeat(data []byte) reply {
 	known, mine := p.noteHolder(m, time.Now())
 	switch {
 	case !mine:
-		return reply{Status: statusOther}
+		return p.refuseOther(m.Key)
 	case m.Blob != "":
 		return p.keepBlob(m)
 	case known && m.Claim:
@@ -204,10 +204,26 @@ func (p *Pool) serveBeat(data []byte) reply {
 		return reply{Status: statusTaken}
 	case errors.Is(err, pawl.ErrStale), errors.Is(err, pawl.ErrEnded):
 		return reply{Status: statusOver, Message: err.Error()}
-	case errors.Is(err, pawl.ErrInvalid):
+	case remote.IsInvalid(err):
 		return invalidReply(err)
 	}
 	return reply{Status: statusBusy, Message: err.Error()}
+}
+
+// refuseOther answers a worker whose task another one holds, as far as this pool knows.
+//
+// An engine that has lost its log, and does not know it yet, knows nothing of who has got the task from the engine that has the log now:
+// then the worker asks again.
+func (p *Pool) refuseOther(k pawl.Key) reply {
+	p.mu.Lock()
+	e := p.entries[k]
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(p.ctx, commitTimeout)
+	defer cancel()
+	if e == nil || e.host.ConfirmLog(ctx) != nil {
+		return busyReply
+	}
+	return reply{Status: statusOther}
 }
 
 // keepBlob has a blob kept that a task has put.
@@ -220,8 +236,9 @@ func (p *Pool) keepBlob(m beatMessage) reply {
 	}
 	p.mu.Lock()
 	e := p.entries[m.Key]
+	out := e != nil && !e.answered
 	p.mu.Unlock()
-	if e == nil || e.answered {
+	if !out {
 		return p.serveBeatUnknown(m.Worker, m.Key)
 	}
 	e.host.KeepBlob(string(m.Key), m.Blob)
@@ -275,7 +292,7 @@ func (p *Pool) serveOnce(data []byte) reply {
 	p.mu.Unlock()
 	switch {
 	case !mine:
-		return reply{Status: statusOther}
+		return p.refuseOther(m.Key)
 	case !known || e == nil:
 		return p.serveBeatUnknown(m.Worker, m.Key)
 	}
@@ -316,8 +333,8 @@ func (p *Pool) checkHeld(m onceMessage) error {
 }
 
 // onceReply returns an answer of Once, or its error as the worker is told of it. An error that may pass is busy:
-// the worker asks again. An error that no repetition mends is final: an outcome that is too large to be kept, or
-// one that is damaged.
+// the worker asks again. An error that no repetition mends is final: an outcome that is too large to be kept, that
+// refers to a blob that is not there, or that is damaged.
 func onceReply(r remote.OnceReply, err error) reply {
 	var limit *workflow.LimitError
 	switch {
@@ -325,7 +342,7 @@ func onceReply(r remote.OnceReply, err error) reply {
 		return reply{Status: statusTaken, Once: &r}
 	case errors.Is(err, pawl.ErrStale):
 		return reply{Status: statusOver, Message: err.Error()}
-	case errors.Is(err, pawl.ErrInvalid), errors.Is(err, pawl.ErrCorrupt), errors.As(err, &limit):
+	case remote.IsInvalid(err), errors.Is(err, pawl.ErrCorrupt), errors.As(err, &limit):
 		return invalidReply(err)
 	}
 	return reply{Status: statusBusy, Message: err.Error()}

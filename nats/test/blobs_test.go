@@ -2,8 +2,11 @@ package natstest
 
 import (
 	"bytes"
+	"context"
+	"encoding/base64"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -17,8 +20,10 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/testing/blobtest"
 	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/nats/natslog"
 	"github.com/pawl-run/pawl/store"
 )
@@ -48,11 +53,7 @@ func TestBlobsOnThreeServers(t *testing.T) {
 	blobtest.Run(t, func(t *testing.T) func() blob.Store {
 		buckets++
 		o := natslog.BlobsOptions{Bucket: fmt.Sprint("blobs", buckets), Replicas: 3}
-		return func() blob.Store {
-			b, err := natslog.OpenBlobs(t.Context(), conn, o)
-			require.NoError(t, err)
-			return b
-		}
+		return func() blob.Store { return openReplicatedBlobs(t, conn, o) }
 	})
 }
 
@@ -111,6 +112,35 @@ func TestBlobsThatAreDamaged(t *testing.T) {
 	require.True(t, slices.Equal(content, got))
 }
 
+// A description that cannot be read hides none of the other blobs from those who list them.
+func TestListOfBlobsWithADamagedDescription(t *testing.T) {
+	conn := connect(t, startServer(t).ClientURL())
+	b := openBlobs(t, conn)
+	hashes := []string{}
+	for _, content := range []string{"one", "two", "three"} {
+		hashes = append(hashes, blobtest.Put(t, b, []byte(content)))
+	}
+	slices.Sort(hashes)
+	subject := "$O.pawl.M." + base64.URLEncoding.EncodeToString([]byte(strings.TrimPrefix(hashes[1], "sha256:")))
+	_, err := conn.Request(subject, []byte("{"), time.Minute)
+	require.NoError(t, err)
+	var listed, damaged []string
+	for info, err := range b.All(t.Context()) {
+		if err != nil {
+			require.ErrorIs(t, err, blob.ErrDamaged)
+			damaged = append(damaged, info.Hash)
+			continue
+		}
+		listed = append(listed, info.Hash)
+	}
+	require.Equal(t, []string{hashes[0], hashes[2]}, listed)
+	require.Equal(t, hashes[1:2], damaged)
+	blobtest.Put(t, b, []byte("two"))
+	blobtest.Put(t, b, []byte("one"))
+	blobtest.Put(t, b, []byte("three"))
+	require.Equal(t, hashes, blobtest.ListHashes(t, b), "it is put right, and no chunk of the others was deleted")
+}
+
 // Buckets that cannot be are refused.
 func TestBucketsThatCannotBe(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
@@ -118,12 +148,69 @@ func TestBucketsThatCannotBe(t *testing.T) {
 	require.NoError(t, err)
 	_, err = js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: "brief", TTL: time.Hour})
 	require.NoError(t, err)
-	for _, o := range []natslog.BlobsOptions{{Bucket: "a.b"}, {Replicas: 6}, {MaxBytes: -1}, {Bucket: "brief"}} {
+	_, err = js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: "near"})
+	require.NoError(t, err)
+	for _, o := range []natslog.BlobsOptions{{Bucket: "a.b"}, {Replicas: 6}, {MaxBytes: -1}, {Bucket: "brief"}, {Bucket: "near"}} {
 		_, err := natslog.OpenBlobs(t.Context(), conn, o)
 		require.ErrorIs(t, err, pawl.ErrInvalid)
 	}
+	for name, change := range map[string]func(*jetstream.StreamConfig){
+		"age":   func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
+		"count": func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 },
+		"each":  func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 },
+		"size":  func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 },
+		"old":   func(c *jetstream.StreamConfig) { c.MaxBytes, c.Discard = 10_000, jetstream.DiscardOld },
+		"queue": func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy },
+		"mem":   func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },
+		"mute":  func(c *jetstream.StreamConfig) { c.NoAck = true },
+		"async": func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode },
+		"from":  func(c *jetstream.StreamConfig) { c.Sources = []*jetstream.StreamSource{{Name: "OBJ_brief"}} },
+	} {
+		c := jetstream.StreamConfig{
+			Name: "OBJ_" + name, Subjects: []string{"$O." + name + ".C.>", "$O." + name + ".M.>"}, Discard: jetstream.DiscardNew, AllowRollup: true,
+		}
+		change(&c)
+		_, err := js.CreateStream(t.Context(), c)
+		require.NoError(t, err, name)
+		_, err = natslog.OpenBlobs(t.Context(), conn, natslog.BlobsOptions{Bucket: name})
+		require.ErrorIs(t, err, pawl.ErrInvalid, name)
+	}
+	s, err := js.Stream(t.Context(), "OBJ_near")
+	require.NoError(t, err)
+	c := s.CachedInfo().Config
+	c.AllowDirect = false
+	_, err = js.UpdateStream(t.Context(), c)
+	require.NoError(t, err)
+	_, err = natslog.OpenBlobs(t.Context(), conn, natslog.BlobsOptions{Bucket: "near"})
+	require.NoError(t, err)
 	_, err = natslog.OpenBlobs(t.Context(), nil, natslog.BlobsOptions{})
 	require.ErrorIs(t, err, pawl.ErrInvalid)
+}
+
+// A Delete whose connection breaks takes no effect after it has failed.
+func TestADeleteWhoseConnectionBreaks(t *testing.T) {
+	s := startServer(t)
+	r := servers.StartRelay(t, s.Addr().(*net.TCPAddr).Port)
+	conn, hook := connect(t, natsURL(r.Port)), &testhook.Hook{}
+	b, err := natslog.OpenBlobs(testhook.With(t.Context(), hook), conn, natslog.BlobsOptions{})
+	require.NoError(t, err)
+	hash := blobtest.Put(t, b, []byte("x"))
+	broken := conn.StatusChanged(nats.RECONNECTING)
+	hook.OnHit(func(point string) {
+		if point == "bucket.described" {
+			r.Set(servers.Link{Down: true})
+			<-broken
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // it ends at once, or sends the mark when nobody waits any more
+	defer cancel()
+	_, err = b.Delete(ctx, hash, time.Now().Add(time.Hour))
+	require.Error(t, err)
+	r.Set(servers.Link{})
+	require.Eventually(t, conn.IsConnected, time.Minute, time.Millisecond)
+	require.NoError(t, conn.Flush())
+	_, err = blobtest.Read(t, b, hash)
+	require.NoError(t, err)
 }
 
 // A bucket that is opened while somebody else makes it is whole.

@@ -33,13 +33,19 @@ func buildCommand(t *testing.T) builtCommand {
 // run returns what the command has printed, and requires its exit status.
 func (c builtCommand) run(status int, args ...string) string {
 	c.t.Helper()
+	got, out := c.try(args...)
+	require.Equal(c.t, status, got, "%v: %s", args, out)
+	return out
+}
+
+// try returns the exit status of the command, and what it has printed.
+func (c builtCommand) try(args ...string) (status int, out string) {
 	cmd := exec.CommandContext(c.t.Context(), c.path, args...)
-	out, err := cmd.CombinedOutput()
-	if status == 0 {
-		require.NoError(c.t, err, "%s", out)
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		return -1, err.Error()
 	}
-	require.Equal(c.t, status, cmd.ProcessState.ExitCode(), "%v: %s", args, out)
-	return string(out)
+	return cmd.ProcessState.ExitCode(), string(text)
 }
 
 // An operator begins the log of a cluster anew that is gone, from the directory of a node, with the command alone.

@@ -64,7 +64,7 @@ func readFeed(t testing.TB, conn *nats.Conn, feed *natscluster.Feed) (out []pawl
 	c, err := stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{})
 	require.NoError(t, err)
 	for n := stream.CachedInfo().State.Msgs; uint64(len(out)) < n; {
-		msg, err := c.Next(jetstream.FetchMaxWait(5 * time.Second))
+		msg, err := c.Next(jetstream.FetchMaxWait(time.Minute))
 		require.NoError(t, err)
 		var m pawl.FeedMessage
 		require.NoError(t, json.Unmarshal(msg.Data(), &m))

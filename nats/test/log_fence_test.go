@@ -71,6 +71,25 @@ func TestEntriesOfALogThatComeLate(t *testing.T) {
 	require.Equal(t, []string{"1 a", "2 b", "3 1"}, got)
 }
 
+// A log whose last entry is large is taken, and dropped from, over a link on which the whole entry takes longer than one answer
+// may.
+func TestALargeLastEntryOverASlowLink(t *testing.T) {
+	s := startServer(t)
+	r := servers.StartRelay(t, s.Addr().(*net.TCPAddr).Port)
+	l := openLog(t, connect(t, natsURL(r.Port)), "slow")
+	takeLog(t, l, "open")
+	large := bytes.Repeat([]byte("0123456789abcdef"), 400_000) // 6.4 MB, seven messages
+	last, err := l.Append(t.Context(), large)
+	require.NoError(t, err)
+	r.Set(servers.Link{Slow: 40 * time.Millisecond}) // of each 64 KiB: a second for a message
+	require.NoError(t, l.Drop(t.Context(), last))
+	_, err = l.Take(t.Context(), func(found store.Position) []byte {
+		require.Equal(t, last, found)
+		return []byte("again")
+	})
+	require.NoError(t, err)
+}
+
 // A writer that had taken a stream appends nothing to another one of its name, although that is as long, and
 // drops nothing of it.
 func TestAStreamOfALogThatIsMadeAnew(t *testing.T) {
@@ -187,8 +206,7 @@ func TestReadersOfALogThatIsDropped(t *testing.T) {
 func TestALogAtAClusterWithoutAMajority(t *testing.T) {
 	harness.TurnOfDay(t, harness.Figure(6, 3, 1))
 	c := startCluster(t)
-	l, err := natslog.Open(t.Context(), connect(t, c.url()), natslog.Options{Name: "minority", Replicas: 3})
-	require.NoError(t, err)
+	l := openReplicated(t, connect(t, c.url()), natslog.Options{Name: "minority", Replicas: 3})
 	takeLog(t, l, "open")
 	js, err := jetstream.New(connect(t, c.url()))
 	require.NoError(t, err)
@@ -235,13 +253,15 @@ func TestALogAtAClusterWithoutAMajority(t *testing.T) {
 // A reader whose request is swallowed between the servers notices it soon, and goes on.
 func TestReadersOfALogThatHearNothing(t *testing.T) {
 	c := startRelayedCluster(t)
-	l, err := natslog.Open(t.Context(), connect(t, natsURL(c.members[0].Ports[0])), natslog.Options{Name: "silent", Replicas: 3})
-	require.NoError(t, err)
+	l := openReplicated(t, connect(t, natsURL(c.members[0].Ports[0])), natslog.Options{Name: "silent", Replicas: 3})
 	const entries = 600 // a reader asks for 500, and for more when it has half of them
-	takeLog(t, l, "open")
+	var last store.Position
+	again(t, func() error {
+		_, err := l.Take(t.Context(), func(store.Position) []byte { return []byte("open") })
+		return err
+	})
 	for range entries {
-		_, err = l.Append(t.Context(), []byte("entry"))
-		require.NoError(t, err)
+		again(t, func() (err error) { last, err = l.Append(t.Context(), []byte("entry")); return err })
 	}
 	js, err := jetstream.New(connect(t, c.url()))
 	require.NoError(t, err)
@@ -251,6 +271,9 @@ func TestReadersOfALogThatHearNothing(t *testing.T) {
 		read, at := 0, "n0" // where the consumer is
 		var cut time.Time
 		for _, err := range l.Read(t.Context(), store.Position{}) {
+			if err != nil && read == 0 {
+				break // the servers may still look for a leader
+			}
 			require.NoError(t, err)
 			if read++; read > 1 {
 				continue
@@ -270,8 +293,8 @@ func TestReadersOfALogThatHearNothing(t *testing.T) {
 			cut = time.Now()
 		}
 		if at != "n0" {
-			require.Equal(t, 1+entries, read)
-			require.Less(t, time.Since(cut), 20*time.Second, "it waits for what does not come")
+			require.EqualValues(t, last.Seq, read)
+			require.Less(t, time.Since(cut), time.Minute, "it waits for what does not come")
 			return
 		}
 	}

@@ -122,8 +122,8 @@ func openEngineWith(t testing.TB, conn *nats.Conn, dir string, o natspool.Option
 	if o.Republish == 0 {
 		o.Republish = time.Second
 	}
-	pool, err := natspool.New(t.Context(), conn, o)
-	require.NoError(t, err)
+	var pool *natspool.Pool
+	again(t, func() (err error) { pool, err = natspool.New(t.Context(), conn, o); return err })
 	engine, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pool, Durability: pawl.ProcessCrash, Blobs: blobs})
 	require.NoError(t, err)
 	pool.Attach(engine)

@@ -81,8 +81,7 @@ func appendEntries(t *testing.T, url string, replicas, n int, r *rand.Rand, serv
 	t.Helper()
 	conn := connect(t, url)
 	defer conn.Close()
-	l, err := natslog.Open(t.Context(), conn, natslog.Options{Name: "power", Replicas: replicas})
-	require.NoError(t, err)
+	l := openReplicated(t, conn, natslog.Options{Name: "power", Replicas: replicas})
 	note := func(p store.Position, text string) {
 		e := ackedEntry{seq: p.Seq, text: text}
 		for _, s := range servers {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/serving"
 	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -23,11 +25,13 @@ func TestRemovalsThatFail(t *testing.T) {
 	h := openEngine(t, conn, t.TempDir(), natspool.Options{})
 	defer h.stop()
 	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, single)}, nil))
-	notices, err := connect(t, s.ClientURL()).SubscribeSync("pawl.tasks.drop") // one with each try
+	listening := connect(t, s.ClientURL())
+	notices, err := listening.SubscribeSync("pawl.tasks.drop") // one with each try
 	require.NoError(t, err)
+	require.NoError(t, listening.Flush())
 	require.NoError(t, s.GlobalAccount().DisableJetStream())
-	require.NoError(t, h.engine.Cancel(t.Context(), "r", "enough"))
 	begun := time.Now()
+	require.NoError(t, h.engine.Cancel(t.Context(), "r", "enough"))
 	const tries = 4
 	for range tries {
 		_, err := notices.NextMsg(time.Minute)
@@ -107,4 +111,41 @@ func TestATaskThatComesAsItsWorkerEnds(t *testing.T) {
 	out, err := h.engine.Wait(soon, "r")
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"a": "in time"}, out.Output)
+}
+
+// A doubtful engine cannot always tell whether it has its log.
+type doubtful struct {
+	serving.Host
+	err atomic.Pointer[error]
+}
+
+func (d *doubtful) ConfirmLog(context.Context) error { return *d.err.Load() }
+
+// A pool whose engine may have lost its log does not know who holds a task now: it has another worker ask again.
+func TestAPoolRefusesNobodyWhileItsLogIsInDoubt(t *testing.T) {
+	conn := connect(t, startServer(t).ClientURL())
+	pool, err := natspool.New(t.Context(), conn, natspool.Options{})
+	require.NoError(t, err)
+	engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: pool})
+	require.NoError(t, err)
+	pool.Attach(engine)
+	host := &doubtful{Host: serving.Of(t.Context())}
+	_, err = pool.Execute(serving.With(t.Context(), host), pawl.Task{Key: "k1", Type: "work"})
+	require.ErrorIs(t, err, pawl.ErrPending)
+	ask := func(what, text string) string {
+		answer, err := conn.Request("pawl.tasks."+what, []byte(text), time.Minute)
+		require.NoError(t, err)
+		return string(answer.Data)
+	}
+	require.Contains(t, ask("beat", `{"worker": "ann", "key": "k1", "claim": true}`), `"taken"`)
+	for _, c := range []struct {
+		err  error
+		want string
+	}{{pawl.ErrFenced, `"busy"`}, {nil, `"other"`}} {
+		host.err.Store(&c.err)
+		require.Contains(t, ask("beat", `{"worker": "bob", "key": "k1"}`), c.want)
+		require.Contains(t, ask("once", `{"worker": "bob", "key": "k1", "turn": "t", "once": "order"}`), c.want)
+	}
+	require.NoError(t, pool.Close(context.Background()))
+	require.NoError(t, engine.Close(context.Background()))
 }

@@ -204,5 +204,5 @@ func define(t testing.TB, yaml string) *workflow.Definition {
 // eventually waits until a condition holds, which is asked for again and again.
 func eventually(t testing.TB, condition func() bool) {
 	t.Helper()
-	require.Eventually(t, condition, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, condition, 5*time.Minute, 5*time.Millisecond)
 }

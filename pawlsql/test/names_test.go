@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
@@ -61,6 +62,8 @@ func TestBadArguments(t *testing.T) {
 		"input without end": start(good, cycle),
 		"input not UTF-8":   start(good, map[string]any{"s": "\xff"}),
 		"no name":           signal(workflow.Signal{}),
+		"name not UTF-8":    signal(workflow.Signal{Name: "s\xff"}),
+		"workflow not UTF8": start(workflow.Run{ID: "r", Workflow: "w\xff"}, nil),
 		"ttl":               signal(workflow.Signal{Name: "s", TTL: -1}),
 		"id":                signal(workflow.Signal{Name: "s", ID: "pawl:1"}),
 		"payload":           signal(workflow.Signal{Name: "s", Payload: func() {}}),
@@ -213,6 +216,25 @@ func TestMigrate(t *testing.T) {
 		require.ErrorContains(t, schema, "must be newer")
 		require.ErrorAs(t, b.Run(ctx, &recorder{}), &schema)
 	})
+}
+
+// Several processes migrate at once also where transactions see what was there when they began.
+func TestMigrateIsolated(t *testing.T) {
+	d := openDatabase(t, pawlsql.PostgreSQL)
+	for i, level := range []string{"repeatable%20read", "serializable"} {
+		db := connect(t, d.driver, d.source+"&default_transaction_isolation="+level)
+		for k := range 10 {
+			o := d.options()
+			o.Calls, o.Effects = fmt.Sprintf("%s_%d_%d", d.prefix, i, k), fmt.Sprintf("%s_%d_%d_effects", d.prefix, i, k)
+			b, err := pawlsql.New(db, d.kind, o)
+			require.NoError(t, err)
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() { assert.NoError(t, b.Migrate(t.Context())) })
+			}
+			all.Wait()
+		}
+	}
 }
 
 // The files make the same tables as Migrate, by hand.

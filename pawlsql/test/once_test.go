@@ -63,6 +63,27 @@ func TestOnce(t *testing.T) {
 			return nil
 		})
 
+		// A function that commits the transaction leaves a key that says so.
+		ends := pawl.Task{EffectKey: "ends"}
+		tx, err := d.db.BeginTx(ctx, nil)
+		require.NoError(t, err)
+		_, err = pawlsql.Once(ctx, b.In(tx), ends, func(context.Context) (int, error) { return 1, tx.Commit() })
+		require.Error(t, err)
+		var fault string
+		d.in(t, false, func(tx *sql.Tx) error {
+			_, err := pawlsql.Once(ctx, b.In(tx), ends, func(context.Context) (int, error) { return 1, nil })
+			require.ErrorContains(t, err, "or its function has ended a transaction, which it must not do")
+			fault = err.Error()
+			return nil
+		})
+		_, advice, found := strings.Cut(fault, "delete the row of ")
+		require.True(t, found)
+		row, _, found := strings.Cut(advice, " is ")
+		require.True(t, found)
+		_, id, found := strings.Cut(advice, "'")
+		require.True(t, found)
+		d.exec(t, "DELETE FROM "+row+" = '"+id)
+
 		n, err := b.Forget(ctx, time.Hour)
 		require.NoError(t, err)
 		require.Zero(t, n)

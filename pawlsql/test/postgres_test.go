@@ -45,7 +45,31 @@ func TestNotifications(t *testing.T) {
 	d.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN \"{}_calls\"%'")
 	require.NoError(t, pawlsql.Start(ctx, b.In(d.db), workflow.Run{ID: "later", Workflow: "w"}, nil))
 	eventually(t, func() bool { return len(e.of("later")) == 1 })
+	// A call that another process retries is notified as well.
+	d.exec(t, "INSERT INTO {}_calls (run, kind, body, state, created) VALUES ('again', 'cancel', '{ }', 1, 0)")
+	other, err := pawlsql.New(d.db, d.kind, d.options())
+	require.NoError(t, err)
+	require.NoError(t, other.Retry(ctx, refused(t, other, 1)[0].ID))
+	eventually(t, func() bool { return len(e.of("again")) == 1 })
 	require.ErrorIs(t, pawlsql.Start(ctx, pawlpgx.In(b, nil), workflow.Run{ID: "r", Workflow: "w"}, nil), pawl.ErrInvalid)
+}
+
+// An error whose text the encoding of the database lacks is noted in ASCII, and holds up no other.
+func TestMessagesOfOtherEncodings(t *testing.T) {
+	d := openDatabase(t, pawlsql.PostgreSQL)
+	d.exec(t, "CREATE DATABASE {}_latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+	d.db = connect(t, d.driver, sharedPostgres(t).URL(d.prefix+"_latin")+"&client_encoding=UTF8")
+	b := d.outbox(t, func(o *pawlsql.Options) { o.Lease = time.Hour })
+	e := &recorder{answer: func(_ workflow.RunID, call string) error { return fmt.Errorf("%w: no %s", pawl.ErrInvalid, call) }}
+	for i, name := range []string{"日本", "käse", "x"} {
+		require.NoError(t, pawlsql.Start(t.Context(), b.In(d.db), workflow.Run{ID: workflow.RunID(fmt.Sprint(i)), Workflow: name}, nil))
+	}
+	run(t, b, e)
+	var messages []string
+	for _, r := range refused(t, b, 3) {
+		messages = append(messages, r.Message)
+	}
+	require.Equal(t, []string{pawl.ErrInvalid.Error() + `: no start \u65e5\u672c<nil>`, pawl.ErrInvalid.Error() + ": no start käse<nil>", pawl.ErrInvalid.Error() + ": no start x<nil>"}, messages)
 }
 
 // Any name of a table that New takes may be notified: a channel has a shorter name than the longest of them.

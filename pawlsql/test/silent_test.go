@@ -39,11 +39,9 @@ func TestLinksThatAreHalfOpen(t *testing.T) {
 	}
 }
 
-// testHalfOpenLink holds the answers from a failpoint on, and expects a line of the log.
-func testHalfOpenLink(t *testing.T, d database, point, says string) {
-	d.outbox(t)
-	through := d
-	var link *servers.Relay
+// relayed returns the same database behind a relay.
+func (d database) relayed(t *testing.T) (through database, link *servers.Relay) {
+	through = d
 	if d.kind == pawlsql.PostgreSQL {
 		link = servers.StartRelay(t, sharedPostgres(t).Port)
 		through.source = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", link.Port)
@@ -52,6 +50,13 @@ func testHalfOpenLink(t *testing.T, d database, point, says string) {
 		through.source = fmt.Sprintf("root@tcp(127.0.0.1:%d)/test", link.Port)
 	}
 	through.db = connect(t, d.driver, through.source)
+	return through, link
+}
+
+// testHalfOpenLink holds the answers from a failpoint on, and expects a line of the log.
+func testHalfOpenLink(t *testing.T, d database, point, says string) {
+	d.outbox(t)
+	through, link := d.relayed(t)
 	logged := make(firstLine, 1)
 	options := d.options()
 	options.Lease, options.Logger = time.Second, slog.New(slog.NewTextHandler(logged, nil))
@@ -95,6 +100,48 @@ func testHalfOpenLink(t *testing.T, d database, point, says string) {
 	eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
 	require.NotEmpty(t, e.of("first"))
 	require.Equal(t, []string{"start w<nil>"}, e.of("later"))
+}
+
+// Calls whose lease was taken, but not heard of, are made at once, and not when it has run out.
+func TestLeasesWhoseAnswersAreLost(t *testing.T) {
+	d := openDatabase(t, pawlsql.PostgreSQL)
+	direct := d.outbox(t)
+	start := func(id workflow.RunID) {
+		require.NoError(t, pawlsql.Start(t.Context(), direct.In(d.db), workflow.Run{ID: id, Workflow: "w"}, nil))
+	}
+	through, link := d.relayed(t)
+	through.db.SetMaxOpenConns(1) // which knows the statements after the first call
+	options := d.options()
+	options.Lease = time.Hour
+	b, err := pawlsql.New(through.db, d.kind, options)
+	require.NoError(t, err)
+	hook, found, held := &testhook.Hook{}, 0, make(chan struct{})
+	hook.OnHit(func(at string) {
+		if at != "calls.found" {
+			return
+		}
+		if found++; found == 2 {
+			link.Set(servers.Link{In: true})
+			close(held)
+		}
+	})
+	start("first")
+	e := &recorder{}
+	ctx, cancel := context.WithCancel(testhook.With(context.Background(), hook))
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx, e) }()
+	defer func() {
+		cancel()
+		require.NoError(t, <-ended)
+	}()
+	eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+	start("second")
+	<-held
+	eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls WHERE taker <> ''") == 1 })
+	link.Cut()
+	link.Set(servers.Link{})
+	eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+	require.Equal(t, []string{"start w<nil>"}, e.of("second"))
 }
 
 // A firstLine keeps the first line of a log.

@@ -4,7 +4,6 @@
 DO $$ BEGIN IF to_regnamespace('pawl') IS NULL THEN CREATE SCHEMA pawl; END IF; END $$;
 
 CREATE TABLE pawl.version (version int NOT NULL);
-INSERT INTO pawl.version VALUES (1);
 
 -- One row a log: it makes sure that only one writer begins an empty one.
 CREATE TABLE pawl.logs (
@@ -50,3 +49,6 @@ CREATE TABLE pawl.chunks (
 	PRIMARY KEY (content, number)
 ) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.05, toast.autovacuum_vacuum_threshold = 1000, toast.autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE pawl.chunks ALTER COLUMN data SET STORAGE EXTERNAL;
+
+-- It is last: with it the tables count as whole.
+INSERT INTO pawl.version VALUES (1);

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"github.com/pawl-run/pawl/store"
 )
@@ -139,8 +140,21 @@ func (l *Log) checkOurs(seq uint64, entry []byte) error {
 	return err
 }
 
-// writeEntry makes the file of an entry, durably. It fails with fs.ErrExist if there is one.
+// writeEntry makes the file of an entry, durably. It fails with fs.ErrExist if its name is taken, and with store.ErrNoSpace
+// if the disk has no room for it; after any other error it is there, or not.
 func (l *Log) writeEntry(seq uint64, entry []byte) error {
+	err := l.linkEntry(seq, entry)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", store.ErrNoSpace, err)
+	}
+	if err == nil {
+		err = syncPath(l.dir)
+	}
+	return err
+}
+
+// linkEntry makes the file of an entry, under its name at last.
+func (l *Log) linkEntry(seq uint64, entry []byte) error {
 	f, err := os.CreateTemp(l.dir, "new-*")
 	if err != nil {
 		return err
@@ -154,9 +168,6 @@ func (l *Log) writeEntry(seq uint64, entry []byte) error {
 	}
 	if err == nil {
 		err = os.Link(f.Name(), l.pathOf(seq))
-	}
-	if err == nil {
-		err = syncPath(l.dir)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ package blobtest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"strings"
@@ -81,7 +82,7 @@ func testContents(t *testing.T, open func() blob.Store) {
 		require.NoError(t, err)
 		require.EqualValues(t, len(content), info.Size)
 		require.Equal(t, hash, info.Hash)
-		require.WithinDuration(t, time.Now(), info.Time, time.Minute)
+		require.WithinDuration(t, time.Now(), info.Time, time.Hour)
 		if len(content) <= harness.Figure(256<<10+1, 5<<20, 5<<20) { // TestReader reads each byte alone, again and again
 			r, err := b.Open(t.Context(), hash)
 			require.NoError(t, err)
@@ -177,6 +178,12 @@ func testRefusals(t *testing.T, open func() blob.Store) {
 	require.ErrorIs(t, err, fs.ErrInvalid)
 	_, _, err = b.Put(t.Context(), iotest.ErrReader(io.ErrClosedPipe))
 	require.ErrorIs(t, err, io.ErrClosedPipe)
+	for _, n := range []int{1, 256 << 10, 256<<10 + 1} { // a reader that breaks is not at its end
+		for _, broken := range []error{io.ErrUnexpectedEOF, fmt.Errorf("cut: %w", io.EOF)} {
+			_, _, err = b.Put(t.Context(), io.MultiReader(bytes.NewReader(make([]byte, n)), iotest.ErrReader(broken)))
+			require.ErrorIs(t, err, broken)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _, err = b.Put(ctx, strings.NewReader("x"))

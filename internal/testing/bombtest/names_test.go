@@ -111,7 +111,7 @@ func TestHostileRunIDs(t *testing.T) {
 		}
 	}
 	require.Equal(t, c.taken, files, "no two share a file")
-	report, err := rescue.Verify(filepath.Join(root, "data"), rescue.Options{})
+	report, err := rescue.Verify(t.Context(), filepath.Join(root, "data"), rescue.Options{})
 	require.NoError(t, err)
 	require.Zero(t, report.Damage)
 	c.report(t, "hostile run ids")

@@ -60,8 +60,9 @@ func TestLongComputationsStepBack(t *testing.T) {
 		n := harness.CountTurns(f)
 		took := time.Since(begin)
 		t.Logf("%-9s %v, %d turns of another goroutine", name, took.Round(time.Microsecond), n)
-		// The scheduler alone would give one in 10 ms, and a few that the collector brings.
-		require.Greater(t, n, int64(took/(5*time.Millisecond)), name)
+		// The scheduler alone would give one in 10 ms, and a few that the collector brings. A machine that is slow or does other
+		// things takes longer for as many.
+		require.Greater(t, n, min(int64(took/(5*time.Millisecond)), 100), name)
 	}
 	// To compile is short: it steps back once for each expression of a definition, and
 	// nearly always the other one is ready. The scheduler alone would bring a few.

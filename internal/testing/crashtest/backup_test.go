@@ -1,6 +1,7 @@
 package crashtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -68,7 +69,7 @@ func checkBackups(dir string, w work, lines []witness.Entry, lives int, now witn
 
 // checkBackup checks a backup that is whole.
 func checkBackup(at string, w work, now witness.Snapshot) error {
-	r, err := rescue.Verify(at, rescue.Options{Codec: w.codec()})
+	r, err := rescue.Verify(context.Background(), at, rescue.Options{Codec: w.codec()})
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func checkFollowed(dir string, w work, lines []witness.Entry, now witness.Snapsh
 	if len(info.Damaged) > 0 {
 		return fmt.Errorf("what follows is damaged: %v", info.Damaged)
 	}
-	r, err := rescue.Verify(into, rescue.Options{Codec: w.codec()})
+	r, err := rescue.Verify(context.Background(), into, rescue.Options{Codec: w.codec()})
 	if err != nil {
 		return err
 	}

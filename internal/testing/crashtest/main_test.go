@@ -23,7 +23,7 @@ const (
 )
 
 // patience is how long a life may take before it counts as stuck.
-const patience = 30 * time.Second
+const patience = 4 * time.Minute
 
 var (
 	seed = flag.Uint64("crash.seed", 1, "of the chains of kills")

@@ -89,7 +89,7 @@ func checkRemote(dir string, w work, now witness.Snapshot) error {
 	if len(info.Damaged) > 0 {
 		return fmt.Errorf("damaged: %v", info.Damaged)
 	}
-	r, err := rescue.Verify(into, rescue.Options{})
+	r, err := rescue.Verify(context.Background(), into, rescue.Options{})
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func total(ctx context.Context, t *testing.T, e *pawl.Engine) (n int64) {
 // oneCommit checks that a backup holds a state that was, and returns how many
 // records it has.
 func (y *tally) oneCommit(t *testing.T, into string, ids []workflow.RunID) (n int64) {
-	r, err := rescue.Verify(into, rescue.Options{})
+	r, err := rescue.Verify(t.Context(), into, rescue.Options{})
 	require.NoError(t, err)
 	if r.Damage > 0 {
 		y.violate("%v", r.Findings)

@@ -127,7 +127,7 @@ func (y *tally) judgeName(t *testing.T, name, dir, file string, full truth) {
 		y.violate("%s: %v", name, err)
 	case err != nil:
 		y.count("refused")
-		if r, err := rescue.Verify(dir, rescue.Options{}); err == nil && r.Damage == 0 {
+		if r, err := rescue.Verify(t.Context(), dir, rescue.Options{}); err == nil && r.Damage == 0 {
 			y.violate("%s: verify finds nothing", name)
 		}
 	default:

@@ -208,7 +208,7 @@ func sound(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, indexFile)); err != nil {
 		return nil // there is no engine directory yet
 	}
-	r, err := rescue.Verify(dir, rescue.Options{})
+	r, err := rescue.Verify(context.Background(), dir, rescue.Options{})
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}

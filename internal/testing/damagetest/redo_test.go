@@ -34,7 +34,7 @@ type redoLayout struct {
 func newRedoScene(t *testing.T) *redoScene {
 	s := &redoScene{scene: newSceneOf(t, harness.Workspace(t), redoFile)}
 	data := readFile(t, s.plus, redoFile)
-	life, err := redo.LifeOf(data)
+	life, _, err := redo.OwnerOf(data)
 	require.NoError(t, err)
 	var frames [][]byte
 	require.NoError(t, redo.Read(data, func(b []byte) error { frames = append(frames, slices.Clone(b)); return nil }))

@@ -2,6 +2,7 @@ package damagetest
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -354,7 +355,7 @@ func (y *tally) sampled(t testing.TB, round int, dir string, full ...truth) {
 // brings its own runs, which is reported.
 func (y *tally) inspect(t testing.TB, dir string, full []truth) {
 	before := harness.Contents(t, dir)
-	r, err := rescue.Verify(dir, rescue.Options{})
+	r, err := rescue.Verify(t.Context(), dir, rescue.Options{})
 	switch {
 	case err != nil && !typed(err):
 		y.violate("verify: %v", err)
@@ -383,13 +384,13 @@ func (y *tally) nothingNew(t testing.TB, name string, before map[string]string, 
 func (y *tally) repair(dir string, full []truth) {
 	into := dir + "-repaired"
 	defer os.RemoveAll(into)
-	report, err := rescue.Repair(dir, into, rescue.Options{})
+	report, err := rescue.Repair(context.Background(), dir, into, rescue.Options{})
 	if err != nil {
 		y.violate("repair: %v", err)
 		return
 	}
 	y.count("repaired")
-	if r, err := rescue.Verify(into, rescue.Options{}); err != nil || r.Damage > 0 {
+	if r, err := rescue.Verify(context.Background(), into, rescue.Options{}); err != nil || r.Damage > 0 {
 		y.violate("repair: %v, %v", err, r)
 	}
 	h, err := read(into)

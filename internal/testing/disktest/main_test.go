@@ -12,6 +12,6 @@ import (
 const childMode = "PAWL_DISKTEST_CHILD"
 
 // patience is how long anything may take before it counts as stuck.
-const patience = 60 * time.Second
+const patience = 4 * time.Minute
 
 func TestMain(m *testing.M) { harness.Main(m, childMode, childMain) }

@@ -122,7 +122,8 @@ func TestStalledFile(t *testing.T) {
 		}))
 		var r report
 		require.NoError(t, c.do(order{Do: "file", Dir: trial.Dir, N: runs}, &r))
-		require.Equal(t, 1, s.count(), "the file was not stalled")
+		<-s.first
+		require.Equal(t, 1, s.count(), "more than one file was stalled")
 		require.Empty(t, r.Told)
 		require.Empty(t, r.Logged)
 		close(s.over)

@@ -142,7 +142,7 @@ func look(t *testing.T, name string) expectation {
 // sound checks that Verify finds no damage in a directory, and that the planner decides
 // what was decided.
 func sound(t *testing.T, dir string) {
-	r, err := rescue.Verify(dir, rescue.Options{})
+	r, err := rescue.Verify(t.Context(), dir, rescue.Options{})
 	require.NoError(t, err)
 	require.Zero(t, r.Damage, "%v", r.Findings)
 	runs, err := replays.Check(dir)

@@ -34,9 +34,9 @@ func TestOtherVersions(t *testing.T) {
 			require.ErrorAs(t, err, &ve)
 			require.Equal(t, []uint32{version, 8}, []uint32{ve.Version, ve.Known})
 			require.Equal(t, path, ve.File)
-			_, err = rescue.Verify(dir, rescue.Options{})
+			_, err = rescue.Verify(t.Context(), dir, rescue.Options{})
 			require.ErrorIs(t, err, pawl.ErrVersion)
-			_, err = rescue.Repair(dir, filepath.Join(t.TempDir(), "repaired"), rescue.Options{})
+			_, err = rescue.Repair(t.Context(), dir, filepath.Join(t.TempDir(), "repaired"), rescue.Options{})
 			require.ErrorIs(t, err, pawl.ErrVersion)
 			require.Equal(t, was, harness.Contents(t, dir))
 			opened++

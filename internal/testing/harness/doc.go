@@ -7,6 +7,7 @@
 //     its process leaves it, [Contents] is all that is in one, to compare what was there with what is.
 //   - How much they try: [CurrentLevel], which PAWL_TEST sets, [Figure], [Today], [InTurn],
 //     [RequireLevel], [MeasuresTime], [MeasuresMemory], [CheckProperty] and [Raced].
+//   - Servers in virtual time: [Pipes], and [BusyClients] of a handler whose server has short time-outs.
 //   - Processes that are harmed: [Main] makes the test binary a child,
 //     [Environment] is what a child is told, [Killed] how it came to its end.
 //

@@ -89,11 +89,11 @@ func SampleOfDay[T any](t testing.TB, n int, cases []T) []T {
 	return out
 }
 
-// InTurn skips a test at the level Quick but for one day in n, which its name decides, so that n days run all such tests. The other
-// levels run it every day.
+// InTurn skips a test at the level Quick but for one day in n, which its name decides, so that n days run all such tests. The
+// gate runs it every second day, the release each day.
 func InTurn(t testing.TB, n int) {
 	t.Helper()
-	TurnOfDay(t, Figure(n, 1, 1))
+	TurnOfDay(t, Figure(n, 2, 1))
 }
 
 // TurnOfDay is InTurn at any level.

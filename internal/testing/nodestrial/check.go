@@ -28,9 +28,7 @@ func (x *Trial) checkRest() {
 	changed := make(chan struct{}, 64)
 	n, err := openNode(b, nodeOrder{Dir: x.dir, Name: "last", Term: x.setting.Term}, ReturnNumber, func(cluster.Status) { changed <- struct{}{} })
 	require.NoError(x.T, err)
-	for n.Engine() == nil {
-		<-changed
-	}
+	awaitEngine(n, changed)
 	found := map[workflow.RunID]bool{}
 	for r, err := range n.Engine().Runs(x.T.Context(), pawl.RunFilter{}) {
 		require.NoError(x.T, err)

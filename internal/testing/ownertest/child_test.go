@@ -125,7 +125,7 @@ func (s *served) do(c command) reply {
 		return reply{Said: "worked"}
 	case "stream":
 		defer s.hook.OnHit(stopAt(c.Point, int64(c.Count)))()
-		for range 100 {
+		for range 2000 { // until it stops
 			if err := s.run(ctx); err != nil {
 				return failed("died", err)
 			}

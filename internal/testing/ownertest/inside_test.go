@@ -46,7 +46,7 @@ func TestHostReadsTheFiles(t *testing.T) {
 		}
 		_, err := pawl.Open(t.Context(), dir, pawl.Options{LockWait: -1})
 		require.ErrorIs(t, err, pawl.ErrLocked)
-		_, err = rescue.Verify(dir, rescue.Options{})
+		_, err = rescue.Verify(t.Context(), dir, rescue.Options{})
 		require.ErrorIs(t, err, pawl.ErrLocked)
 		other.must("locked", command{Do: "open", Dir: dir})
 		out, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: work}, nil)
@@ -54,7 +54,7 @@ func TestHostReadsTheFiles(t *testing.T) {
 		require.NoError(t, out.Err())
 	}
 	require.NoError(t, e.Close(t.Context()))
-	report, err := rescue.Verify(dir, rescue.Options{})
+	report, err := rescue.Verify(t.Context(), dir, rescue.Options{})
 	require.NoError(t, err)
 	require.Zero(t, report.Damage, report.String())
 	e = open(t, dir, pawl.Options{})

@@ -19,7 +19,7 @@ var copies = []bug{
 	},
 	{
 		"the log drops what no base has yet", "store/log.go",
-		"	if err := f.o.Log.Drop(ctx, bases[first].before); err != nil {\n", "	if err := f.o.Log.Drop(ctx, mark); err != nil {\n",
+		"return bases[first:], log.Drop(ctx, bases[first].before)", "return bases[first:], log.Drop(ctx, mark)",
 		".", "TestRemoteKeepsWhatIsCommittedWhileABaseIsMade",
 	},
 	{
@@ -74,7 +74,7 @@ var copies = []bug{
 	},
 	{
 		"a directory commits without its log", "store/remote.go",
-		"	case d.logAway:\n", "	case d.logAway && r != nil:\n",
+		"	case d.logAway:\n		return &refusal{ErrRemote}\n", "	case d.logAway && r != nil:\n		return &refusal{ErrRemote}\n",
 		".", "TestRemoteRefuses",
 	},
 	{

@@ -147,8 +147,7 @@ func checkBranches(s *state.State, g *state.Group) error {
 		}{
 			{(b.Failure != nil) != (b.Status == state.BranchFailed), "it has a failure or has failed, not both"},
 			{b.Waiting > b.Live && g.Phase != workflow.Fired, "more tokens wait in it than live"},
-			{!slices.IsSorted(b.Tokens) || !slices.IsSorted(b.Groups), "it is not sorted"},
-			{b.Status == state.BranchFailed && (len(b.Tokens) > 0 || b.Live > 0), "it has failed and holds live tokens"},
+			{b.Status == state.BranchFailed && (b.Tokens.Len() > 0 || b.Live > 0), "it has failed and holds live tokens"},
 		} {
 			if rule.broken {
 				return fmt.Errorf("branch %d of %v: %s: %+v", i, g.ID, rule.text, b)
@@ -166,7 +165,7 @@ func checkBranches(s *state.State, g *state.Group) error {
 
 // waitingBytes counts what the tokens of a branch bring to its join.
 func waitingBytes(s *state.State, b state.Branch) (n int) {
-	for _, id := range b.Tokens {
+	for id := range b.Tokens.All() {
 		if t := s.Token(id); t.Status == workflow.WaitingForSiblings && t.Source != nil {
 			n += value.Size(t.Source)
 		}

@@ -6,7 +6,6 @@ package recount
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -40,7 +39,7 @@ func Check(s *state.State) error {
 			sc := workflow.Scope{Group: id, Branch: i}
 			got, want := s.Branch(sc), cmp.Or(branches[sc], &state.Branch{})
 			resolved[got.Status]++
-			if got.Live != want.Live || got.Waiting != want.Waiting || !slices.Equal(got.Tokens, want.Tokens) || !slices.Equal(got.Groups, want.Groups) {
+			if got.Live != want.Live || got.Waiting != want.Waiting || !got.Tokens.Equal(want.Tokens) || !got.Groups.Equal(want.Groups) {
 				return fmt.Errorf("branch %v: %+v, counted %+v", sc, got, *want)
 			}
 			first := s.Token(g.TokenOf(i))
@@ -72,7 +71,7 @@ func recountTokens(s *state.State) (map[workflow.Scope]*state.Branch, map[workfl
 		live++
 		if t.Scope.Group != 0 {
 			b := at(t.Scope)
-			b.Tokens = append(b.Tokens, id)
+			b.Tokens = b.Tokens.Put(id, true)
 			if t.Status == workflow.WaitingForSiblings {
 				b.Waiting++
 			}
@@ -97,7 +96,7 @@ func recountTokens(s *state.State) (map[workflow.Scope]*state.Branch, map[workfl
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		if g := s.Group(id); g.Scope.Group != 0 && (g.Phase == workflow.Gathering || groups[id] > 0 || inner[id]) {
 			b := at(g.Scope)
-			b.Groups = append(b.Groups, id)
+			b.Groups = b.Groups.Put(id, true)
 		}
 	}
 	return branches, groups, live

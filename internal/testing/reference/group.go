@@ -262,6 +262,7 @@ func (r *Run) fireGroup(g *Group, s *Sync) {
 	}
 	if via == unset {
 		via = joins[0]
+		taken[via] = true
 	}
 	for _, e := range joins {
 		if taken[e] {

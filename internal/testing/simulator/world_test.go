@@ -430,7 +430,7 @@ func (w *world) close() error {
 	if err := w.engine.Close(w.ctx); err != nil {
 		return err
 	}
-	report, err := rescue.Verify(w.path(w.life), rescue.Options{})
+	report, err := rescue.Verify(w.ctx, w.path(w.life), rescue.Options{})
 	if err == nil && report.Damage > 0 {
 		err = fmt.Errorf("the directory is damaged: %v", report.Findings)
 	}

@@ -114,7 +114,7 @@ func (r Reader) childMessage(d *datadriven.TestData) state.Message {
 		r.T.Fatalf("%s: %v", d.Pos, err)
 	}
 	f := r.readFailure(d)
-	f.Node, f.Token = "deep", 9
+	f.Node, f.Token, f.By = "deep", 9, r.readText(d, "by")
 	m.Failure = &f
 	return m
 }

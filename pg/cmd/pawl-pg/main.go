@@ -92,14 +92,14 @@ func checkServer(ctx context.Context, args []string, out, errs io.Writer) error 
 func makeTables(ctx context.Context, args []string, out, errs io.Writer) error {
 	var at place
 	f := flag.NewFlagSet("pawl-pg migrate", flag.ContinueOnError)
-	prints := f.Bool("print", false, "print the SQL that makes all tables, and connect to nothing")
+	prints := f.Bool("print", false, "print the SQL that makes all tables, for psql, and connect to nothing")
 	if err := at.parse(f, args, errs, 0); err != nil {
 		return err
 	}
 	if *prints {
 		sql, err := pg.MigrationSQL(at.options)
 		if err == nil {
-			_, err = fmt.Fprint(out, sql)
+			_, err = fmt.Fprintf(out, "\\set ON_ERROR_STOP on\nBEGIN;\n%s\nCOMMIT;\n", sql)
 		}
 		return err
 	}

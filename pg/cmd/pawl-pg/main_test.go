@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +27,47 @@ const (
 
 // waitTime is how long a server may take for its settings.
 const waitTime = time.Minute
+
+// The SQL that migrate prints makes all tables by psql, or none if a table of another program is in the way, or the text is cut off.
+func TestPrintedMigration(t *testing.T) {
+	servers.RequirePostgres(t)
+	psql, err := servers.PostgresProgram("psql")
+	require.NoError(t, err)
+	s, err := servers.StartPostgres(nil)
+	require.NoError(t, err)
+	s.CloseAfter(t)
+	url := s.URL("postgres")
+	var printed bytes.Buffer
+	require.Equal(t, exitDone, program.RunArguments(t.Context(), []string{"migrate", "-print", "-schema", "public"}, &printed, &printed))
+	pipe := func(sql string) error {
+		cmd := exec.CommandContext(t.Context(), psql, "--no-psqlrc", url)
+		cmd.Stdin = strings.NewReader(sql)
+		return cmd.Run()
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.Background())) }()
+	count := func() (tables int) {
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_tables WHERE schemaname = 'public'`).Scan(&tables))
+		return tables
+	}
+	_, err = conn.Exec(t.Context(), `CREATE TABLE public.blobs (id int)`)
+	require.NoError(t, err)
+	require.Error(t, pipe(printed.String()))
+	require.Equal(t, 1, count())
+	_, err = conn.Exec(t.Context(), `DROP TABLE public.blobs`)
+	require.NoError(t, err)
+	before, _, found := strings.Cut(printed.String(), "COMMIT")
+	require.True(t, found)
+	require.NoError(t, pipe(before))
+	require.Zero(t, count())
+	require.NoError(t, pipe(printed.String()))
+	db, err := pg.Open(t.Context(), url, pg.Options{Schema: "public"})
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.OpenBackend(t.Context(), "orders")
+	require.NoError(t, err)
+}
 
 // An operator makes the tables, asks how the server is, and begins a log anew that is gone, with the command alone.
 func TestCommand(t *testing.T) {

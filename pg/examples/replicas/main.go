@@ -183,7 +183,7 @@ type node struct {
 }
 
 // patience is for how long a caller repeats a call that nobody could answer. It failed then.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // ask makes a call at one of the processes that are ready, in turns, as a balancer does, and repeats it, as callers do, while it is not answered.
 func (f *fleet) ask(ctx context.Context, call func(*api.Client) error) error {
