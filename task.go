@@ -149,6 +149,9 @@ func (h servingHost) TenantConcurrency(tenant string) int {
 	return tenantLimitOf(h.engine.options.Tenants, tenant).Concurrency
 }
 
+// WasDispatched implements serving.Host.
+func (h servingHost) WasDispatched(key string) bool { return h.engine.dispatcher.WasDispatched(key) }
+
 // ConfirmLog implements serving.Host.
 func (h servingHost) ConfirmLog(ctx context.Context) error { return h.engine.log.Until(ctx) }
 

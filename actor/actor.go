@@ -399,7 +399,7 @@ func (a *Actor) resendPending() {
 				continue
 			}
 		}
-		a.sendEffect(e, false)
+		a.sendEffect(e, false, true)
 	}
 	a.resendToRelatives()
 }

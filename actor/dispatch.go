@@ -24,6 +24,7 @@ type Dispatch struct {
 	Total    int            // branches of its group
 	Details  any            // what the attempts before have said of how far they were; nil if nothing
 	Returns  bool           // it comes from the goroutine of a caller of Deliver, which is about to return
+	Again    bool           // it was dispatched before, and somebody may perform it
 }
 
 // NewDispatch returns the task of a token of a run in state s, which is dispatched; one without a node if there is no
@@ -51,8 +52,8 @@ func NewDispatch(s *state.State, e decision.DispatchTask) Dispatch {
 // batch is committed: a later message of the batch may have cancelled its token, or ended the attempt.
 //
 // The last effect of a turn in the goroutine of a caller of Deliver says so: who performs tasks may leave that one to
-// the caller, which has nothing else to do.
-func (a *Actor) sendEffect(e decision.Effect, last bool) {
+// the caller, which has nothing else to do. Again says that it was sent before the run was loaded.
+func (a *Actor) sendEffect(e decision.Effect, last, again bool) {
 	switch e := e.(type) {
 	case decision.DispatchTask:
 		t := a.state.Token(e.Token)
@@ -61,7 +62,7 @@ func (a *Actor) sendEffect(e decision.Effect, last bool) {
 		}
 		a.hook.Hit("release.dispatch")
 		d := NewDispatch(a.state, e)
-		d.Returns = last && a.lent
+		d.Returns, d.Again = last && a.lent, again
 		a.outbox.Dispatch(d)
 	case decision.StartChild:
 		a.sendChild(e)

@@ -233,7 +233,7 @@ func (a *Actor) releaseEffects(t turn) {
 		var pacer pace.Pacer
 		for i, e := range t.effects {
 			pacer.Spend(30)
-			a.sendEffect(e, i == len(t.effects)-1)
+			a.sendEffect(e, i == len(t.effects)-1, false)
 		}
 	}
 	a.tellRelatives(t)

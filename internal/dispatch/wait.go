@@ -178,6 +178,14 @@ func (d *Dispatcher) NoteWorker(key, name string) {
 	}
 }
 
+// WasDispatched reports whether a task that is held was dispatched before its run was loaded.
+func (d *Dispatcher) WasDispatched(key string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.heldTask(key)
+	return t != nil && t.Again
+}
+
 // A Standing is how the task of an attempt stands; zero if it is not held.
 type Standing struct {
 	Limited   bool      // it waits for the limit of its type or tenant

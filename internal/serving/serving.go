@@ -14,6 +14,9 @@ type Host interface {
 	// TenantConcurrency returns how many tasks of a tenant may run at once, 0 without a bound. The engine counts
 	// a task until Execute has returned, with TenantLimit.Pending until the task is over, and package worker until its worker lets go of it.
 	TenantConcurrency(tenant string) int
+	// WasDispatched reports whether the task of an attempt whose Execute was called was dispatched before, by this engine or by another one of
+	// its directory: a worker may be at it, or have a result on its way.
+	WasDispatched(key string) bool
 	// ConfirmLog fails unless the engine has the log outside of its directory, if there is one: another engine may have taken it, and
 	// know better. A pool asks before it refuses a worker by what it remembers itself.
 	ConfirmLog(ctx context.Context) error
@@ -42,6 +45,9 @@ func (absent) ReportWorker(string, string) {}
 
 // TenantConcurrency implements Host.
 func (absent) TenantConcurrency(string) int { return 0 }
+
+// WasDispatched implements Host.
+func (absent) WasDispatched(string) bool { return false }
 
 // ConfirmLog implements Host.
 func (absent) ConfirmLog(context.Context) error { return nil }

@@ -64,8 +64,8 @@ func (h *heldTask) perform(ctx, mine context.Context) {
 // claim tells the pool who holds the task, and says whether to begin it: also where the pool is
 // not there.
 //
-// A message that is delivered for the first time is of an attempt that was just dispatched: the claim
-// is only told, which saves the way there and back. A message that comes again may be done; if the
+// A message that is delivered for the first time, and is no copy, is of an attempt that was just dispatched: the claim
+// is only told, which saves the way there and back. Any other may be done; if the
 // pool does not answer in time the task is begun all the same, since to do it twice is allowed and not
 // to do it is not. A message that comes as the worker ends goes back at once.
 func (h *heldTask) claim(ctx context.Context) bool {
@@ -73,7 +73,7 @@ func (h *heldTask) claim(ctx context.Context) bool {
 	about, err := h.message.Metadata()
 	switch {
 	case ctx.Err() != nil: // it came as Run ended
-	case err == nil && about.NumDelivered == 1:
+	case err == nil && about.NumDelivered == 1 && h.message.Headers().Get(copyHeader) == "":
 		if text, err := json.Marshal(q); err == nil {
 			_ = h.loop.conn.Publish(h.loop.names.call("beat"), text) // the next one says it as well
 		}

@@ -72,7 +72,7 @@ type engineCalls interface {
 // next life. holder and heard are what workers last said; an entry without a holder, or with one that
 // has been silent for a lease, is published again. committing is above 0 while a result of it is with
 // the engine: then withdraw removes no message, for the worker acknowledges it. Once answered is true
-// it stays.
+// it stays. copied says that the stream may have had the message already.
 type entry struct {
 	task       pawl.Task
 	host       serving.Host
@@ -83,6 +83,7 @@ type entry struct {
 	heard      time.Time
 	committing int  // results that are on their way to the engine
 	answered   bool // a result is committed, or not wanted
+	copied     bool // its message was published before, perhaps by another pool
 }
 
 // Bounds of a pool.
@@ -176,7 +177,7 @@ func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publish the task: %w", err)
 	}
-	if most := p.conn.MaxPayload(); most > 0 && int64(len(text)) > most {
+	if most := p.conn.MaxPayload(); most > 0 && int64(len(text)+copyHeaderBytes) > most {
 		return nil, pawl.TaskError{Code: workflow.CodeLimit, Message: fmt.Sprintf(
 			"the task has %d bytes, and a message of NATS at most %d: pass large inputs by reference, or raise max_payload", len(text), most)}
 	}
@@ -188,7 +189,7 @@ func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	host := serving.Of(ctx)
 	host.ReportWorker(string(t.Key), "")
 	p.owners++
-	e := &entry{task: t, host: host, owner: p.owners, subject: p.names.task(t.Type, classOf(t.Priority), t.Key), text: text}
+	e := &entry{task: t, host: host, owner: p.owners, subject: p.names.task(t.Type, classOf(t.Priority), t.Key), text: text, copied: host.WasDispatched(string(t.Key))}
 	p.entries[t.Key] = e
 	p.enqueue(t.Key)
 	context.AfterFunc(ctx, func() { p.withdraw(t.Key, e.owner, errors.Is(context.Cause(ctx), pawl.ErrClosed)) })

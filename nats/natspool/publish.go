@@ -161,10 +161,18 @@ func (p *Pool) restoreStream() error {
 	return nil
 }
 
+// copyHeader is in each message that may be a copy: of one that its worker acknowledges at this instant, since the
+// result has just been committed. The worker that gets the copy asks before it begins. copyHeaderBytes is more than it takes.
+const (
+	copyHeader      = "Pawl-Copy"
+	copyHeaderBytes = 64
+)
+
 // A publication is a message on its way into the stream.
 type publication struct {
-	entry  *entry
-	future jetstream.PubAckFuture
+	entry   *entry
+	message *nats.Msg
+	future  jetstream.PubAckFuture // once it is sent
 }
 
 // publishBatch publishes what comes next in the queue and says whether there may be more.
@@ -180,16 +188,15 @@ func (p *Pool) publishBatch() bool {
 	var failure error
 	var sent []publication
 	var again []pawl.Key
-	for _, e := range batch {
-		err := p.ensureConsumer(classQueue{e.task.Type, classOf(e.task.Priority)})
+	for _, m := range batch {
+		err := p.ensureConsumer(classQueue{m.entry.task.Type, classOf(m.entry.task.Priority)})
 		if err == nil {
-			var future jetstream.PubAckFuture
-			if future, err = p.js.PublishMsgAsync(&nats.Msg{Subject: e.subject, Data: e.text}); err == nil {
-				sent = append(sent, publication{e, future})
+			if m.future, err = p.js.PublishMsgAsync(m.message); err == nil {
+				sent = append(sent, m)
 				continue
 			}
 		}
-		failure, again = err, append(again, e.task.Key)
+		failure, again = err, append(again, m.entry.task.Key)
 	}
 	answered, cancel := context.WithTimeoutCause(p.ctx, jet.Timeout, errNoAnswer)
 	defer cancel()
@@ -228,17 +235,22 @@ func (p *Pool) publishLater(keys []pawl.Key, failure error) {
 //
 // A later class waits until the earlier ones are published, and at most maxBatch tasks are between a
 // new urgent task and its turn. Where the engine can do nothing more all stay where they are.
-func (p *Pool) nextBatch() []*entry {
+func (p *Pool) nextBatch() []publication {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var batch []*entry
+	var batch []publication
 	if p.idle {
 		return nil
 	}
 	for c := range p.queues {
 		for len(p.queues[c]) > 0 && len(batch) < maxBatch {
 			if e := p.entries[p.queues[c][0]]; e != nil && !e.answered {
-				batch = append(batch, e)
+				m := &nats.Msg{Subject: e.subject, Data: e.text}
+				if e.copied {
+					m.Header = nats.Header{copyHeader: {"1"}}
+				}
+				e.copied = true
+				batch = append(batch, publication{entry: e, message: m})
 			}
 			p.queues[c] = p.queues[c][1:]
 		}

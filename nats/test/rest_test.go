@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
@@ -87,6 +88,47 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 		c.by.arrived()
 	}
 	return n, err
+}
+
+// A task that was published before, perhaps by another pool, may come once more when its result is committed: its worker asks, and does
+// not execute it again.
+func TestACopyOfATaskThatIsDone(t *testing.T) {
+	conn, dir := connect(t, startServer(t).ClientURL()), t.TempDir()
+	h := openEngine(t, conn, dir, natspool.Options{})
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, single)}, nil))
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), "PAWL_tasks")
+	require.NoError(t, err)
+	published := func() (text *jetstream.RawStreamMsg) {
+		require.Eventually(t, func() bool {
+			text, err = stream.GetLastMsgForSubject(t.Context(), "pawl.tasks.task.work.*.*")
+			return err == nil
+		}, time.Minute, 10*time.Millisecond)
+		return text
+	}
+	published()
+	h.stop()
+	require.NoError(t, stream.Purge(t.Context()))
+	h = openEngine(t, conn, dir, natspool.Options{})
+	defer h.stop()
+	text := published() // of the second pool
+	calls := make(chan pawl.Key, 2)
+	defer work(t, &natspool.Worker{Conn: conn}, pawl.Handlers{"work": func(_ context.Context, t pawl.Task) (any, error) {
+		calls <- t.Key
+		return 1, nil
+	}})()
+	_, err = h.engine.Wait(t.Context(), "r")
+	require.NoError(t, err)
+	empty := func() bool {
+		about, err := stream.Info(t.Context())
+		return err == nil && about.State.Msgs == 0
+	}
+	require.Eventually(t, empty, time.Minute, time.Millisecond)
+	_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: text.Subject, Header: text.Header, Data: text.Data})
+	require.NoError(t, err)
+	require.Eventually(t, empty, time.Minute, time.Millisecond)
+	require.Len(t, calls, 1)
 }
 
 // A task that comes to a worker as it ends goes back at once, and not after its lease.
