@@ -174,7 +174,7 @@ func (c countingContext) Err() error {
 
 // A call that names a token looks at that token, and not at the thousands that follow it.
 func TestCompleteLooksAtOneToken(t *testing.T) {
-	e := open(t, t.TempDir(), pawl.Options{Durability: pawl.ProcessCrash})
+	e := open(t, t.TempDir(), pawl.Options{Durability: pawl.ProcessCrash, IdleAfter: time.Hour})
 	def := define(t, `{name: w, start: a, nodes: [{id: a}, {id: b, wait: {event: nothing}}], transitions: [{from: a, to: b, spawnCount: 9000}]}`)
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
 	count := func(at pawl.Target) int64 {

@@ -323,6 +323,7 @@ func TestBlobsThatAreKeptForAnAttempt(t *testing.T) {
 		<-time.After(time.Hour)
 		require.Equal(t, pawl.Collected{Blobs: 1, Bytes: 3}, must(e.CollectBlobs(t.Context(), time.Minute)))
 		require.NoError(t, e.Complete(t.Context(), task.Key, nil))
+		synctest.Wait() // the attempt lets go of it
 		require.Equal(t, pawl.Collected{Blobs: 1, Bytes: 4}, must(e.CollectBlobs(t.Context(), time.Minute)))
 	})
 }

@@ -78,7 +78,9 @@ func TestChainsTakeTurns(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var order []workflow.RunID // on one processor, and under mu all the same
 	var mu sync.Mutex
+	started := make(chan struct{}) // all of them: none has begun to run away
 	e := open(t, t.TempDir(), pawl.Options{Durability: pawl.ProcessCrash, Executor: pawl.Handlers{"*": func(_ context.Context, task pawl.Task) (any, error) {
+		<-started
 		mu.Lock()
 		defer mu.Unlock()
 		order = append(order, task.Run)
@@ -96,6 +98,7 @@ func TestChainsTakeTurns(t *testing.T) {
 	for _, id := range runs {
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: d}, nil))
 	}
+	close(started)
 	for _, id := range runs {
 		out, err := e.Wait(t.Context(), id)
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -406,7 +407,7 @@ func TestImportRefuses(t *testing.T) {
 func TestCrashesWhileARunIsImported(t *testing.T) {
 	from := startQuotes(t)
 	hook, dir := &testhook.Hook{}, harness.Workspace(t)
-	e := openWith(t, hook, dir, pawl.Options{})
+	e := openWith(t, hook, dir, pawl.Options{IdleAfter: time.Hour})
 	hook.SetPartBytes(1000)
 	points, copies := copiesDuring(t, hook, dir, func() { require.NoError(t, e.Import(t.Context(), from, "b", pawl.ForkOptions{})) })
 	require.Contains(t, points, "commit.inside")

@@ -39,6 +39,7 @@ type copyPlace struct {
 	log   commitlog.Log
 	bases *blob.Files
 	path  string // of the log
+	last  *atomic.Pointer[pawl.FollowReport]
 }
 
 func newCopyPlace(t *testing.T) copyPlace {
@@ -48,7 +49,7 @@ func newCopyPlace(t *testing.T) copyPlace {
 	bases, err := blob.OpenFiles(filepath.Join(dir, "bases"), blob.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = bases.Close() })
-	return copyPlace{log, bases, filepath.Join(dir, "log")}
+	return copyPlace{log, bases, filepath.Join(dir, "log"), &atomic.Pointer[pawl.FollowReport]{}}
 }
 
 // follow follows an engine until it is closed. It returns when there is a base.
@@ -58,6 +59,7 @@ func (p copyPlace) follow(t *testing.T, e *pawl.Engine) (ended chan error) {
 		ended <- e.Follow(context.Background(), pawl.FollowOptions{
 			Log: p.log, Bases: p.bases, Interval: time.Millisecond,
 			Report: func(r pawl.FollowReport) {
+				p.last.Store(&r)
 				if !r.Base.IsZero() {
 					select {
 					case based <- struct{}{}:
@@ -73,6 +75,18 @@ func (p copyPlace) follow(t *testing.T, e *pawl.Engine) (ended chan error) {
 		t.Fatalf("it has ended: %v", err)
 	}
 	return ended
+}
+
+// awaitKept waits until the copy has all that was committed, so that hardly anything is left to Close, which does not wait for
+// long. One more commit makes sure that there is an entry of a later moment.
+func (p copyPlace) awaitKept(t *testing.T, e *pawl.Engine) {
+	t.Helper()
+	moment := time.Now()
+	publish(t, e, define(t, "name: last\nstart: a\nnodes: [{id: a}]\n"))
+	require.Eventually(t, func() bool {
+		r := p.last.Load()
+		return r.Waiting == 0 && !r.At.Before(moment)
+	}, 5*time.Minute, time.Millisecond)
 }
 
 // follow follows an engine into a folder until the returned function is called. It returns when there is a base.
@@ -160,6 +174,7 @@ transitions:
 			break
 		}
 	}
+	place.awaitKept(t, e)
 	require.NoError(t, e.Close(t.Context()))
 	require.NoError(t, <-ended)
 
@@ -197,7 +212,11 @@ transitions: [{from: a, to: b}, {from: b, to: c}, {from: c, to: a, condition: st
 // directory is as the original was after some commit, and after a clean end as it was in the end.
 func TestFollowThroughFaults(t *testing.T) {
 	harness.InTurn(t, 4)
-	for seed := range harness.Figure[uint64](3, 40, 600) {
+	var seeds []uint64
+	for seed := range harness.Figure[uint64](3, 60, 600) {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range harness.SampleOfDay(t, harness.Figure(1, 3, 1), seeds) { // each is tried on one of the days that have the test
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { followThroughFaults(t, rand.New(rand.NewPCG(seed, 1))) })
 		})
@@ -450,6 +469,7 @@ func (s heldStore) Put(ctx context.Context, r io.Reader) (string, int64, error) 
 // takes their place, Follow says that they are not kept.
 func TestFollowLosesChanges(t *testing.T) {
 	harness.RequireLevel(t, harness.Gate, "80 MB through one engine")
+	harness.InTurn(t, 2)
 	if harness.Raced {
 		t.Skip("80 MB through one engine, by one caller")
 	}
@@ -538,7 +558,7 @@ func TestFollowRefusesTheDirectory(t *testing.T) {
 // A copy takes no other directory than its own, or one that was restored from it: a wrong path would hide what it has, and drop it some day.
 // A follower that is refused leaves alone what another one is about to put.
 func TestFollowRefusesAnotherDirectory(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it would go on
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // it would go on
 	defer cancel()
 	folder, at := filepath.Join(t.TempDir(), "copy"), t.TempDir()
 	options := pawl.Options{Executor: pawl.Handlers{"work": double}}
@@ -624,7 +644,7 @@ func TestFollowIntoAStoreOfAnother(t *testing.T) {
 
 // A copy does not come into an engine directory, such as a backup: nobody could restore that any more.
 func TestFollowRefusesABackup(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it would go on
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // it would go on
 	defer cancel()
 	at := t.TempDir()
 	backup, other := filepath.Join(at, "backup"), filepath.Join(at, "other")
@@ -701,7 +721,7 @@ func TestRestoreAsOf(t *testing.T) {
 			require.Empty(t, report.Findings)
 			return pawl.Open(t.Context(), into, pawl.Options{Maintenance: true})
 		}
-		for i := 50; i < 60; i += harness.Figure(5, 1, 1) {
+		for i := 50; i < 60; i += harness.Figure(5, 2, 1) {
 			was, err := restore(moments[i])
 			require.NoError(t, err)
 			ids := idsOf(t, was)
@@ -750,6 +770,7 @@ func TestFollowSealed(t *testing.T) {
 	def := define(t, "name: w\nstart: a\nnodes: [{id: a, task: put, output: {output.got: result}}]\n")
 	was, err := e.Run(t.Context(), workflow.Run{ID: "w", Definition: def}, map[string]any{"text": secret})
 	require.NoError(t, err)
+	place.awaitKept(t, e)
 	require.NoError(t, e.Close(t.Context()))
 	require.NoError(t, <-ended)
 

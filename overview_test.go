@@ -395,8 +395,8 @@ func rowCounter() pawl.Handlers {
 // More results than any input may hold meet in a blob, in the order of the branches.
 // It stays until the run is forgotten.
 func TestMergeIntoABlob(t *testing.T) {
-	n := harness.Figure(1000, 100_000, 100_000)
-	size := harness.Figure(2000, 20, 20) // more than 1 MiB in all
+	n := harness.Figure(1000, 20_000, 100_000)
+	size := harness.Figure(2000, 100, 20) // more than 1 MiB in all
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, t.TempDir(), pawl.Options{Executor: rowCounter()})
 		out, err := e.Run(t.Context(), workflow.Run{ID: "r", Definition: define(t, fmt.Sprintf(manyRows, "", ", as: blob"))},

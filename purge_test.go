@@ -87,8 +87,8 @@ func TestPurge(t *testing.T) {
 				if out.Err() != nil {
 					t.Error(out.Err())
 				}
-			} else {
-				require.ErrorIs(t, err, pawl.ErrRunNotFound)
+			} else if !errors.Is(err, pawl.ErrRunNotFound) {
+				t.Error(err)
 			}
 		})
 		group.Go(func() {
@@ -409,8 +409,29 @@ func TestPurgeErases(t *testing.T) {
 }
 
 // While many runs are purged, others start, one after the other, and none of them waits long. docs/performance.md has the figures of 15,000.
+// The machine may stall: the bounds are to be met in one of three tries.
 func TestPurgeStarvesNobody(t *testing.T) {
+	harness.InTurn(t, 2)
 	n := harness.Figure(150, 600, 15_000)
+	if harness.CurrentLevel() < harness.Gate || harness.Raced {
+		startBesidePurge(t, n)
+		return
+	}
+	var starts int
+	var p90 time.Duration
+	for range 3 {
+		beside := startBesidePurge(t, n)
+		if starts, p90 = len(beside), percentile(beside, 90); starts > n/100 && p90 < time.Second {
+			return
+		}
+	}
+	require.Greater(t, starts, n/100, "starts beside the purge")
+	require.Less(t, p90, time.Second, "p90 of a start beside the purge")
+}
+
+// startBesidePurge starts runs one after the other while all but one of n others are purged, and returns how long each
+// took, sorted.
+func startBesidePurge(t *testing.T, n int) (beside []time.Duration) {
 	e, err := pawl.Open(t.Context(), harness.Workspace(t), pawl.Options{Durability: pawl.ProcessCrash, Executor: pawl.Handlers{}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, e.Close(context.Background())) }()
@@ -437,7 +458,7 @@ func TestPurgeStarvesNobody(t *testing.T) {
 		}
 		purged <- n
 	}()
-	beside := []time.Duration{start("beside")}
+	beside = []time.Duration{start("beside")}
 	for len(purged) == 0 {
 		beside = append(beside, start(fmt.Sprint("beside-", len(beside))))
 	}
@@ -448,10 +469,7 @@ func TestPurgeStarvesNobody(t *testing.T) {
 	}
 	t.Logf("%d runs purged in %v; of a Start p50, p99, most: alone %v, %v, %v; beside, of %d, %v, %v, %v", n-1, took.Round(time.Millisecond),
 		percentile(alone, 50), percentile(alone, 99), alone[len(alone)-1], len(beside), percentile(beside, 50), percentile(beside, 99), beside[len(beside)-1])
-	if harness.CurrentLevel() >= harness.Gate && !harness.Raced {
-		require.Greater(t, len(beside), n/100, "starts beside the purge")
-		require.Less(t, percentile(beside, 90), time.Second, "p90 of a start beside the purge")
-	}
+	return beside
 }
 
 // percentile returns what so many of a hundred sorted spans are not above.

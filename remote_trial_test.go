@@ -33,7 +33,7 @@ func TestRemoteThroughFaults(t *testing.T) {
 	for seed := range harness.Figure[uint64](2000, 2000, 100_000) {
 		seeds = append(seeds, seed)
 	}
-	for _, seed := range harness.SampleOfDay(t, harness.Figure(500, 10, 1), seeds) {
+	for _, seed := range harness.SampleOfDay(t, harness.Figure(500, 20, 1), seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { newRemoteTrial(t, seed).play() })

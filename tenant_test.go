@@ -20,9 +20,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-const wideTasks = "name: wide\nstart: a\nnodes: [{id: a}, {id: b, task: work}]\ntransitions: [{from: a, to: b, spawnCount: 10000}]"
+const wideTasks = "name: wide\nstart: a\nnodes: [{id: a}, {id: b, task: work}]\ntransitions: [{from: a, to: b, spawnCount: 2000}]"
 
-// One tenant has 10,000 tasks and a hundred runs queued; a run that another one begins has every second turn from its
+// One tenant has 2,000 tasks and a hundred runs queued; a run that another one begins has every second turn from its
 // first task on, and waits for no task but the one that has the turn.
 func TestATenantIsNotDelayedByAnother(t *testing.T) {
 	tasks := &firstHeld{begun: make(chan struct{}, 1), gate: make(chan struct{})}
@@ -174,8 +174,9 @@ func TestLimitsOfTenants(t *testing.T) {
 func TestTheBytesOfATenantAreBounded(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	options := pawl.Options{
-		Tenants:  map[string]pawl.TenantLimit{"*": {Bytes: 600_000}, "vip": {}},
-		Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }},
+		IdleAfter: time.Hour,
+		Tenants:   map[string]pawl.TenantLimit{"*": {Bytes: 600_000}, "vip": {}},
+		Executor:  pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }},
 	}
 	def := define(t, "name: one\nstart: a\nnodes: [{id: a, task: work}]")
 	start := func(e *pawl.Engine, id workflow.RunID, tenant string) error {

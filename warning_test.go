@@ -90,12 +90,23 @@ func TestWarningsOfAStartByName(t *testing.T) {
 			require.NoError(t, e.Start(t.Context(), run, map[string]any{"ok": true}))
 		}
 		require.NoError(t, e.Close(t.Context()))
-		require.Equal(t, len(codes), strings.Count(log.String(), "level=WARN"), log.String())
+		require.Equal(t, len(codes), strings.Count(withoutWaits(log.String()), "level=WARN"), log.String())
 		for _, code := range codes {
 			require.Contains(t, log.String(), "("+code+")")
 		}
 		require.NotContains(t, log.String(), "problem=\"line", "its text is the engine's own")
 	}
+}
+
+// withoutWaits returns a log without the lines by which Close says that it waits, as it does on a slow machine.
+func withoutWaits(log string) string {
+	var out strings.Builder
+	for line := range strings.Lines(log) {
+		if !strings.Contains(line, "pawl: Close waits") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }
 
 // Errors of a call say what was found and what would be right.
@@ -195,7 +206,8 @@ func TestTheLogIsToldOfManyRunsInOneLine(t *testing.T) {
 }
 
 // A definition is checked once when it is compiled, and Publish and Start look at it no further: what they allocate is
-// about what hashing and compiling do. A definition that is known is not checked at all.
+// about what hashing and compiling do. A definition that is known is not checked at all. Allocations of the engine's
+// background count as well, so each figure is the least of three.
 func TestDefinitionsAreCheckedOnce(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	version := 0
@@ -211,38 +223,43 @@ func TestDefinitionsAreCheckedOnce(t *testing.T) {
 		}
 		return d
 	}
-	compiled := testing.AllocsPerRun(3, func() {
+	compiled := leastAllocs(func() {
 		d := fresh()
 		_, err := d.Hash() // the engine asks first whether it knows it
 		require.NoError(t, err)
 		_, err = workflow.Compile(d)
 		require.NoError(t, err)
 	})
-	published := testing.AllocsPerRun(3, func() {
+	published := leastAllocs(func() {
 		warnings, err := e.Publish(t.Context(), fresh())
 		require.NoError(t, err)
 		require.Empty(t, warnings)
 	})
 	require.Less(t, published, 1.3*compiled)
-	previewed := testing.AllocsPerRun(3, func() {
+	previewed := leastAllocs(func() {
 		_, _, err := e.DryRunPublish(t.Context(), fresh())
 		require.NoError(t, err)
 	})
 	require.Less(t, previewed, 1.3*compiled)
-	begun := testing.AllocsPerRun(3, func() { // the run itself is refused, behind its definition
+	begun := leastAllocs(func() { // the run itself is refused, behind its definition
 		require.Error(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: fresh()}, 1))
 	})
 	require.Less(t, begun, 1.3*compiled)
 	known := fresh()
-	hashed := testing.AllocsPerRun(3, func() {
+	hashed := leastAllocs(func() {
 		_, err := known.Hash()
 		require.NoError(t, err)
 	})
-	again := testing.AllocsPerRun(3, func() {
+	again := leastAllocs(func() {
 		_, err := e.Publish(t.Context(), known)
 		require.NoError(t, err)
 	})
 	require.Less(t, again, 1.1*hashed)
+}
+
+// leastAllocs returns how many allocations f makes, in the least of three measurements.
+func leastAllocs(f func()) float64 {
+	return min(testing.AllocsPerRun(3, f), testing.AllocsPerRun(3, f), testing.AllocsPerRun(3, f))
 }
 
 // The places of warnings are those of the text that was published, also if another text of the same definition came before.

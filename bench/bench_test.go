@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // told, which are 10 ms: a span without one has no figure.
 var tinySizes = sizes{
 	Bare: 10 * time.Millisecond, Chain: 20, ChainCount: 2, Fanout: 20, LargeFanout: 60, Runs: 10, Starts: 10,
-	Sleepers: 60, IdleAfter: 100 * time.Millisecond, Killed: 5, Ended: 30, EndedWait: 3, SideBySide: 4, SideLength: 10, Window: 300 * time.Millisecond,
+	Sleepers: 60, IdleAfter: 100 * time.Millisecond, Killed: 5, Ended: 30, EndedWait: 3, SideBySide: 4, SideLength: 10, Window: time.Second,
 }
 
 func tinyRunner(t *testing.T, s settings) *runner {

@@ -29,9 +29,9 @@ func dag(n int) *workflow.Definition {
 	return d
 }
 
-// runDAG runs a dag of n nodes rounds times, from its start to its last result,
-// all on files, and returns the median time per node in microseconds.
-func runDAG(t testing.TB, n, rounds int) float64 {
+// runDAG runs a dag of n nodes rounds times, from its start to its last result, all on files. It returns, per node and in
+// microseconds, the median time, and the processor time of all rounds, which is 0 where the system does not tell it.
+func runDAG(t testing.TB, n, rounds int) (took, processor float64) {
 	def := dag(n)
 	e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{
 		Executor: pawl.Handlers{"noop": func(context.Context, pawl.Task) (any, error) { return nil, nil }},
@@ -42,6 +42,7 @@ func runDAG(t testing.TB, n, rounds int) float64 {
 	_, err = e.Publish(t.Context(), def)
 	require.NoError(t, err)
 	var times []float64
+	own := ownTime()
 	for i := range rounds {
 		id := workflow.RunID(fmt.Sprint("dag-", i))
 		begin := time.Now()
@@ -51,22 +52,31 @@ func runDAG(t testing.TB, n, rounds int) float64 {
 		require.NoError(t, out.Err())
 		times = append(times, float64(time.Since(begin).Microseconds())/float64(n))
 	}
+	own = ownTime() - own
 	snap, err := e.Inspect(t.Context(), "dag-0")
 	require.NoError(t, err)
 	require.Len(t, snap.Tokens, n)
-	return medianOf(times)
+	return medianOf(times), float64(own.Microseconds()) / float64(n*rounds)
 }
 
 // A dag completes, and every node of it has a token.
-func TestSmallDAG(t *testing.T) { require.Positive(t, runDAG(t, 1_000, 1)) }
+func TestSmallDAG(t *testing.T) {
+	took, _ := runDAG(t, 1_000, 1)
+	require.Positive(t, took)
+}
 
 // A dag of 60,000 nodes and 250,000 transitions completes, on files, and its
-// size does not show in the time per node. The bound here is generous, for
-// machines that do other things too: BenchmarkDAG gives the figure.
+// size does not show in the time per node, which is that of the processor, as others
+// may use the machine too. The bound is generous: BenchmarkDAG gives the figure.
 func TestLargeDAG(t *testing.T) {
 	harness.MeasuresTime(t)
-	small, large := runDAG(t, 1_000, 20), runDAG(t, 60_000, 1)
-	t.Logf("%.0f us a node of 1,000, %.0f us a node of 60,000: ratio %.2f", small, large, large/small)
+	harness.InTurn(t, 2)
+	_, small := runDAG(t, 1_000, 20)
+	_, large := runDAG(t, 60_000, 1)
+	if small == 0 {
+		t.Skip("this system does not tell the processor time")
+	}
+	t.Logf("processor time: %.0f us a node of 1,000, %.0f us a node of 60,000: ratio %.2f", small, large, large/small)
 	require.Less(t, large, 4*small)
 }
 
@@ -74,8 +84,9 @@ func TestLargeDAG(t *testing.T) {
 func BenchmarkDAG(b *testing.B) {
 	var small, large []float64
 	for range b.N {
-		small = append(small, runDAG(b, 1_000, 20))
-		large = append(large, runDAG(b, 60_000, 1))
+		ofSmall, _ := runDAG(b, 1_000, 20)
+		ofLarge, _ := runDAG(b, 60_000, 1)
+		small, large = append(small, ofSmall), append(large, ofLarge)
 	}
 	b.ReportMetric(medianOf(small), "us/node-of-1000")
 	b.ReportMetric(medianOf(large), "us/node-of-60000")

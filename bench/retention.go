@@ -66,7 +66,7 @@ func measureRetention(ctx context.Context, s *sample) error {
 	return nil
 }
 
-// startFor starts runs of one task for so long, and returns how many have ended.
+// startFor starts runs of one task for so long, one of each starter at least, and returns how many have ended.
 func startFor(ctx context.Context, e Engine, r *record, d time.Duration, prefix string) (int, error) {
 	var group sync.WaitGroup
 	var next atomic.Int64
@@ -74,7 +74,7 @@ func startFor(ctx context.Context, e Engine, r *record, d time.Duration, prefix 
 	end := time.Now().Add(d)
 	for range starters {
 		group.Go(func() {
-			for time.Now().Before(end) {
+			for first := true; first || time.Now().Before(end); first = false {
 				id := fmt.Sprint(prefix, next.Add(1))
 				if err := completeRun(ctx, e, r, id, 1); err != nil {
 					failed <- err
@@ -90,7 +90,7 @@ func startFor(ctx context.Context, e Engine, r *record, d time.Duration, prefix 
 }
 
 // purgeUntilStopped purges runs that ended longer ago than age, again and again. stop ends that, and returns how many were
-// purged.
+// purged; if there were none, it purges once more itself, so that a slow machine has purged as well.
 func purgeUntilStopped(ctx context.Context, e Engine, age time.Duration) (stop func() (int, error)) {
 	n, err := 0, error(nil)
 	quit, ended := make(chan struct{}), make(chan struct{})
@@ -117,6 +117,9 @@ func purgeUntilStopped(ctx context.Context, e Engine, age time.Duration) (stop f
 	return func() (int, error) {
 		close(quit)
 		<-ended
+		if n == 0 && err == nil {
+			n, err = e.Purge(ctx, time.Now().Add(-age))
+		}
 		return n, err
 	}
 }

@@ -37,7 +37,7 @@ func buildExamples(t *testing.T, names []string) string {
 // runExample runs a program of an example with arguments, and returns what it prints.
 func runExample(t *testing.T, program string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // one that hangs
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // one that hangs
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())

@@ -135,16 +135,22 @@ func (d *drain) takeSome(ctx context.Context) (idle time.Duration, err error) {
 	return 0, errors.Join(err, d.settleRuns(ctx, runs, heads, token))
 }
 
+// clockRoom is more than two readings of the clock of a database are wrong by: that of SQLite counts milliseconds.
+const clockRoom = 10 * time.Millisecond
+
 // findPause returns how long it is until a call is due that waits because of an error, or of a lease whose holder may be dead: at
 // most so long. Calls that have become due since an instant count as well.
 func (d *drain) findPause(ctx context.Context, since time.Time, most time.Duration) (time.Duration, error) {
 	var micros int64
-	err := askInTime(ctx, scanTimeout, func(ctx context.Context) error {
-		text := d.outbox.fillText(`SELECT COALESCE(MIN(due) - {now}, ?) FROM {calls} WHERE state = 0 AND due > {now} - ?`)
-		return d.outbox.db.QueryRowContext(ctx, text, most.Microseconds(), time.Since(since).Microseconds()).Scan(&micros)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("look for calls that wait: %w", err)
+	text := d.outbox.fillText(`SELECT COALESCE(MIN(due) - {now}, ?) FROM {calls} WHERE state = 0 AND due > {now} - ?`)
+	for back := time.Duration(0); time.Since(since)+clockRoom > back; { // the database may have come to the statement only now
+		back = 2 * (time.Since(since) + clockRoom)
+		err := askInTime(ctx, scanTimeout, func(ctx context.Context) error {
+			return d.outbox.db.QueryRowContext(ctx, text, most.Microseconds(), back.Microseconds()).Scan(&micros)
+		})
+		if err != nil {
+			return 0, fmt.Errorf("look for calls that wait: %w", err)
+		}
 	}
 	pause := time.Duration(min(micros, most.Microseconds())) * time.Microsecond
 	return min(max(pause, time.Millisecond), most), nil

@@ -19,8 +19,8 @@ import (
 )
 
 // Every run that a scenario leaves can be forked as of every record after which it had not
-// ended, decades later: the forks are sound, and they replay. A quick run forks those of every
-// sixteenth scenario, others each day.
+// ended, decades later: the forks are sound, and they replay. A quick run forks those of one scenario
+// in 48, the gate those of one in 8, others each day.
 func TestForksOfScenarios(t *testing.T) {
 	if harness.Raced {
 		t.Skip("it drives one engine from one goroutine, which takes a minute with the race detector")
@@ -29,9 +29,7 @@ func TestForksOfScenarios(t *testing.T) {
 	for _, folder := range folders(t) {
 		scenarios, err := Load(folder)
 		require.NoError(t, err)
-		list := harness.Today(t, 48, scenarios)
-		for i := 0; i < len(list); i += harness.Figure(1, 4, 1) {
-			s := list[i]
+		for _, s := range harness.SampleOfDay(t, harness.Figure(48, 8, 1), scenarios) {
 			r := Play(t, s, Options{inspect: func(folder string) error {
 				n, err := forkAll(t.Context(), folder)
 				made += n

@@ -110,7 +110,7 @@ func TestInstantsAreInOrder(t *testing.T) {
 		for _, s := range scenarios {
 			t.Run(s.Name+"/"+after, func(t *testing.T) {
 				t.Parallel()
-				for range harness.Figure(4, 30, 100) {
+				for range harness.Figure(4, 15, 100) {
 					r := Play(t, s, Options{})
 					require.True(t, r.Passed, "%v", r)
 				}

@@ -35,19 +35,24 @@ func sampled() int {
 }
 
 // Every scenario of the repository comes out as it says, and leaves sound directories;
-// quick runs of six days play them all, and look at the directories of every fourth that they play.
+// quick runs of six days play them all, and look at the directories of every fourth that they play, the gate at those
+// of every second, other ones the next day.
 func TestScenarios(t *testing.T) {
 	step := sampled()
 	for _, folder := range folders(t) {
 		scenarios, err := Load(folder)
 		require.NoError(t, err)
 		scenarios = harness.Today(t, 6, scenarios)
+		looked := map[*Scenario]bool{}
+		for _, s := range harness.SampleOfDay(t, harness.Figure(4, 2, 1), scenarios) {
+			looked[s] = true
+		}
 		for i := 0; i < len(scenarios); i += step {
 			s := scenarios[i]
 			t.Run(filepath.Base(folder)+"/"+s.Name, func(t *testing.T) {
 				t.Parallel()
 				var o Options
-				if i%harness.Figure(4, 1, 1) == 0 {
+				if looked[s] {
 					o = checked(o)
 				}
 				r := Play(t, s, o)
@@ -79,10 +84,14 @@ func TestScenariosWithCrashes(t *testing.T) {
 }
 
 // Every scenario comes out as it says in whichever order results come that are
-// due at one instant; the gates of two days play them all.
+// due at one instant; the gates of two days play them all, and each day has another order.
 func TestScenariosShuffled(t *testing.T) {
 	harness.RequireLevel(t, harness.Gate, "it plays every scenario again")
-	for seed := range harness.Figure[int64](0, 2, 20) {
+	seeds := make([]int64, harness.Figure(3, 3, 20))
+	for i := range seeds {
+		seeds[i] = int64(i)
+	}
+	for _, seed := range harness.SampleOfDay(t, harness.Figure(3, 3, 1), seeds) {
 		for _, folder := range folders(t) {
 			t.Run(fmt.Sprintf("%s/%d", filepath.Base(folder), seed), func(t *testing.T) {
 				playSome(t, harness.Figure(1, 2, 1), folder, checked(Options{Shuffle: &seed}))

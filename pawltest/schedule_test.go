@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,7 +20,7 @@ func TestScheduleScenarios(t *testing.T) {
 	if harness.CurrentLevel() == harness.Quick {
 		chosen = regexp.MustCompile("twice")
 	}
-	for name, o := range map[string]Options{"crash": {Crash: true, Run: chosen}, "shuffled": {Shuffle: &seed, Run: chosen}} {
+	for name, o := range map[string]Options{"crash": {Crash: true, Run: chosen, Limit: time.Hour}, "shuffled": {Shuffle: &seed, Run: chosen}} {
 		t.Run(name, func(t *testing.T) { RunWith(t, filepath.Join("..", "testdata", "scenarios", "schedule.yaml"), o) })
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
@@ -12,8 +13,10 @@ import (
 )
 
 // checked returns options with which every play must leave sound directories: each
-// run's file, journal, events and rows agree, and its journal is planned again as it was.
+// run's file, journal, events and rows agree, and its journal is planned again as it was. All plays of a scenario
+// have more time than by default: there are many of them with crashes, and many scenarios side by side.
 func checked(o Options) Options {
+	o.Limit = time.Hour
 	if !harness.Raced {
 		o.inspect = verifyFolders
 	}

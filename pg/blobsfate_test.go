@@ -88,9 +88,12 @@ func TestBlobsWhoseCommitIsInDoubt(t *testing.T) {
 	got, err := blobtest.Read(t, b, hash)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(content, got))
-	require.Equal(t, "6", queryText(t, url, `SELECT count(*)::text FROM pawl.chunks`), "the content that it had is there too")
-	require.Equal(t, []string{hash}, blobtest.ListHashes(t, b))
-	require.Equal(t, "3", queryText(t, url, `SELECT count(*)::text FROM pawl.chunks`))
+	countChunks := func() string { return queryText(t, url, `SELECT count(*)::text FROM pawl.chunks`) }
+	require.Eventually(t, func() bool { return countChunks() == "6" }, time.Minute, time.Millisecond, "the content that it had is there too")
+	require.Eventually(t, func() bool {
+		require.Equal(t, []string{hash}, blobtest.ListHashes(t, b))
+		return countChunks() == "3"
+	}, time.Minute, time.Millisecond)
 	got, err = blobtest.Read(t, b, hash)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(content, got))

@@ -41,7 +41,14 @@ func TestNodesThroughFaults(t *testing.T) {
 				link := servers.StartRelay(t, server.Port)
 				return []*servers.Relay{link}, urlThrough(link, "postgres")
 			},
-			Open:     func() (cluster.Backend, error) { return open(t, url, pg.Options{}).OpenBackend(t.Context(), "orders") },
+			Open: func() (b cluster.Backend, err error) {
+				db, err := openDatabase(t.Context(), url, pg.Options{})
+				if err != nil {
+					return b, err
+				}
+				t.Cleanup(db.Close)
+				return db.OpenBackend(t.Context(), "orders")
+			},
 			CheckLog: func() { checkWriters(t, url) },
 		}
 	})
@@ -115,6 +122,11 @@ func urlThrough(link *servers.Relay, database string) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable&connect_timeout=2", link.Port, database)
 }
 
+// neverPing has a pool ask no connection whether it lives: a relay would hold the answer, and the statement would not be sent.
+func neverPing(c *pgxpool.Config) {
+	c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+}
+
 // A Put that has inserted nothing asks for no deletion, and one that the server does not answer any more gives up to delete what
 // it has inserted after the time of one answer, not of one for each part.
 func TestPutsThatFailAtASilentServer(t *testing.T) {
@@ -124,6 +136,7 @@ func TestPutsThatFailAtASilentServer(t *testing.T) {
 	var deletes deletesTracer
 	var connects atomic.Int64
 	db := open(t, urlThrough(link, name), pg.Options{Configure: func(c *pgxpool.Config) {
+		neverPing(c)
 		c.ConnConfig.Tracer = &deletes
 		c.BeforeConnect = func(context.Context, *pgx.ConnConfig) error { connects.Add(1); return nil }
 	}})
@@ -133,9 +146,9 @@ func TestPutsThatFailAtASilentServer(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 	require.Zero(t, deletes.count)
 
-	db.SetAnswerTimeout(time.Second)
 	before := int64(0)
 	_, _, err = b.Put(t.Context(), io.MultiReader(bytes.NewReader(textOf(256<<10)), readerFunc(func([]byte) (int, error) {
+		db.SetAnswerTimeout(time.Second)
 		link.Set(servers.Link{In: true})
 		before = connects.Load()
 		return 0, io.ErrClosedPipe
@@ -166,7 +179,7 @@ func TestAnswersOfALogThatAreLost(t *testing.T) {
 	url := migrated(t, newDatabase(t))
 	link := servers.StartRelay(t, shared.server.Port)
 	name := url[strings.LastIndex(url, "/")+1 : strings.Index(url, "?")]
-	l := openLog(t, open(t, urlThrough(link, name), pg.Options{}), "lost")
+	l := openLog(t, open(t, urlThrough(link, name), pg.Options{Configure: neverPing}), "lost")
 	takeLog(t, l, "open")
 	appendEntry(t, l, "1") // the connection knows the statement from then on
 	link.Set(servers.Link{In: true})

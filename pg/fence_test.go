@@ -305,7 +305,7 @@ func TestDatabasesThatAreRefused(t *testing.T) {
 	require.ErrorIs(t, (*pg.Database)(nil).Migrate(t.Context()), pawl.ErrInvalid)
 
 	url := newDatabase(t)
-	db, err := pg.Open(t.Context(), url, pg.Options{})
+	db, err := openDatabase(t.Context(), url, pg.Options{})
 	require.NoError(t, err)
 	defer db.Close()
 	_, err = db.OpenBackend(t.Context(), "orders")
@@ -354,7 +354,7 @@ func TestMigrationsAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {
-			db, err := pg.Open(t.Context(), url, pg.Options{})
+			db, err := openDatabase(t.Context(), url, pg.Options{})
 			if err != nil {
 				t.Error(err)
 				return

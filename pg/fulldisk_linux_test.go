@@ -62,6 +62,7 @@ func fillDisk(t *testing.T, disk string) (release func()) {
 // The disk under the server is full: at first it refuses rows, then it ends for want of WAL. Calls fail with ErrNoSpace, or wait, and so do runs; when there is room
 // again they go on. None that was acknowledged is lost, and no task is executed twice.
 func TestAFullDiskOfTheServer(t *testing.T) {
+	harness.InTurn(t, 2)
 	s, disk := startOnSmallDisk(t, nil)
 	url, dir := migrated(t, s.URL("postgres")), t.TempDir()
 	var executed sync.Map // how often, by run
@@ -131,6 +132,10 @@ func TestAFullDiskOfTheServer(t *testing.T) {
 	close(full)
 	<-ended
 	t.Logf("the server has ended: %v", err)
+	for _, id := range ids { // the next engine has another handler
+		_, err := e.Wait(t.Context(), id)
+		require.NoError(t, err)
+	}
 	closeAll()
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "a")))
 	checkWriters(t, url)
@@ -151,6 +156,7 @@ func TestAFullDiskOfTheServer(t *testing.T) {
 // A server that has no room for its WAL ends with an error that has the code of a full disk, although the commit may be on the disk: that of an entry at the end
 // of a segment is, when what others have written meanwhile needs the next one. The log does not say then that the entry is not there.
 func TestNoRoomForWAL(t *testing.T) {
+	harness.InTurn(t, 2)
 	for range 10 { // on a busy machine the server may write its buffers before the commit asks for that
 		if fillWALBeside(t) {
 			return

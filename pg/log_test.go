@@ -75,7 +75,7 @@ func TestLogInADatabase(t *testing.T) {
 // The logs of a database are listed by their names; without tables there is no list.
 func TestLogsAreListed(t *testing.T) {
 	url := newDatabase(t)
-	bare, err := pg.Open(t.Context(), url, pg.Options{})
+	bare, err := openDatabase(t.Context(), url, pg.Options{})
 	require.NoError(t, err)
 	defer bare.Close()
 	_, err = bare.ListLogs(t.Context())

@@ -31,7 +31,7 @@ func TestSchemasThatOthersHaveMade(t *testing.T) {
 	sql, err := pg.MigrationSQL(printed)
 	require.NoError(t, err)
 	execute(t, app, sql)
-	db, err := pg.Open(t.Context(), app, printed)
+	db, err := openDatabase(t.Context(), app, printed)
 	require.NoError(t, err)
 	defer db.Close()
 	takeLog(t, openLog(t, db, "x"), "open")
@@ -42,7 +42,7 @@ func TestMigrationsThatAreForbidden(t *testing.T) {
 	url := newDatabase(t)
 	execute(t, url, `DROP ROLE IF EXISTS maker; CREATE ROLE maker LOGIN`)
 	maker := strings.Replace(url, "postgres@", "maker@", 1)
-	db, err := pg.Open(t.Context(), maker, pg.Options{Schema: "jobs"})
+	db, err := openDatabase(t.Context(), maker, pg.Options{Schema: "jobs"})
 	require.NoError(t, err)
 	defer db.Close()
 	const advice = "migrate: the user of the connection needs USAGE and CREATE of the schema jobs, or CREATE of the database if the schema is missing: "
@@ -58,7 +58,7 @@ func TestMigrationsThatAreForbidden(t *testing.T) {
 	execute(t, url, `GRANT CREATE ON SCHEMA jobs TO maker`)
 	require.NoError(t, db.Migrate(t.Context()))
 
-	other, err := pg.Open(t.Context(), maker, pg.Options{Schema: "others"})
+	other, err := openDatabase(t.Context(), maker, pg.Options{Schema: "others"})
 	require.NoError(t, err)
 	defer other.Close()
 	name := url[strings.LastIndex(url, "/")+1 : strings.Index(url, "?")]

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl/cluster"
 	"github.com/pawl-run/pawl/internal/testing/blobtest"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/pg"
 	"github.com/pawl-run/pawl/store"
@@ -24,7 +25,7 @@ import (
 func TestLogBehindAPooler(t *testing.T) {
 	servers.RequirePgBouncer(t)
 	s := startServer(t, nil)
-	for _, mode := range []string{"session", "transaction", "statement"} {
+	for _, mode := range harness.SampleOfDay(t, harness.Figure(3, 3, 1), []string{"session", "transaction", "statement"}) {
 		t.Run(mode, func(t *testing.T) {
 			execute(t, s.URL("postgres"), "CREATE DATABASE "+mode)
 			pooler, err := servers.StartPgBouncer(s, mode, "default_pool_size = 2", "server_reset_query_always = 1")
@@ -110,7 +111,7 @@ func TestSettingsThatBite(t *testing.T) {
 	var l *pg.Log
 	var p store.Position
 	again := func(do func() error) {
-		require.Eventually(t, func() bool { return do() == nil }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return do() == nil }, 5*time.Minute, time.Millisecond)
 	}
 	var db *pg.Database
 	again(func() (err error) { db, err = pg.Open(t.Context(), bitten, pg.Options{}); return err })
@@ -182,10 +183,10 @@ func readLogOnce(ctx context.Context, l *pg.Log) (n int, failed error) {
 // A server without fsync is refused, and what somebody should know of one is told.
 func TestServersThatAreChecked(t *testing.T) {
 	s := startServer(t, map[string]string{"fsync": "off", "full_page_writes": "off"})
-	_, err := pg.Open(t.Context(), s.URL("postgres"), pg.Options{})
+	_, err := openDatabase(t.Context(), s.URL("postgres"), pg.Options{})
 	require.ErrorIs(t, err, pg.ErrUnsafeServer)
 	require.EqualError(t, err, "the PostgreSQL server may lose what it has acknowledged: fsync is off: a crash of its machine loses and damages data")
-	db, err := pg.Open(t.Context(), s.URL("postgres"), pg.Options{Unsafe: true})
+	db, err := openDatabase(t.Context(), s.URL("postgres"), pg.Options{Unsafe: true})
 	require.NoError(t, err)
 	defer db.Close()
 	r, err := db.Check(t.Context())
@@ -212,7 +213,7 @@ func TestUsersWhoMayNot(t *testing.T) {
 	url := newDatabase(t)
 	migrated(t, url)
 	execute(t, url, `DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA pawl TO reader; GRANT SELECT ON pawl.version TO reader`)
-	db, err := pg.Open(t.Context(), strings.Replace(url, "postgres@", "reader@", 1), pg.Options{})
+	db, err := openDatabase(t.Context(), strings.Replace(url, "postgres@", "reader@", 1), pg.Options{})
 	require.NoError(t, err)
 	defer db.Close()
 	_, err = db.OpenLog(t.Context(), "x")

@@ -2,6 +2,7 @@ package pg_test
 
 import (
 	"bytes"
+	"io"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func TestSlowDeletesComeToTheirEnd(t *testing.T) {
 		CREATE TRIGGER wait BEFORE DELETE ON pawl.entries FOR EACH ROW EXECUTE FUNCTION wait(0.002);
 		CREATE TRIGGER wait BEFORE DELETE ON pawl.chunks FOR EACH ROW EXECUTE FUNCTION wait(0.01)`)
 	db.SetAnswerTimeout(300 * time.Millisecond) // also of what has nothing to do with it
-	require.Eventually(t, func() bool { return l.Drop(t.Context(), store.Position{Seq: 400}) == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return l.Drop(t.Context(), store.Position{Seq: 400}) == nil }, 5*time.Minute, time.Millisecond)
 	require.Eventually(t, func() bool {
 		for _, err := range b.All(t.Context()) { // it deletes chunks first
 			if err != nil {
@@ -31,7 +32,7 @@ func TestSlowDeletesComeToTheirEnd(t *testing.T) {
 			}
 		}
 		return queryText(t, url, `SELECT concat((SELECT string_agg(number::text, ',') FROM pawl.entries), ' ', (SELECT count(*) FROM pawl.chunks))`) == "400 0"
-	}, time.Minute, time.Millisecond)
+	}, 5*time.Minute, time.Millisecond)
 }
 
 // Silences that have nothing to do with how many rows are deleted end nothing, however many they are.
@@ -54,11 +55,13 @@ func TestBlobsWaitForSlowStandbys(t *testing.T) {
 	url := s.URL("postgres")
 	db := open(t, url, pg.Options{})
 	b := openBlobs(t, db)
-	db.SetAnswerTimeout(2 * time.Second)
 	setStandby(t, s, "nobody")
 	ended := make(chan error)
 	go func() {
-		_, _, err := b.Put(t.Context(), bytes.NewReader(textOf(8<<20)))
+		_, _, err := b.Put(t.Context(), io.MultiReader(bytes.NewReader(textOf(8<<20)), readerFunc(func([]byte) (int, error) {
+			db.SetAnswerTimeout(2 * time.Second) // of the commit: all before it is inserted
+			return 0, io.EOF
+		})))
 		ended <- err
 	}()
 	awaitWaiting(t, url, "1")

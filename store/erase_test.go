@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -186,7 +187,9 @@ func TestFreePagesAreOverwritten(t *testing.T) {
 
 // Data that were purged in a life that ended with a crash are erased when the next one ends.
 func TestACrashDefersErasing(t *testing.T) {
-	d := open(t, t.TempDir())
+	hook := &testhook.Hook{}
+	hook.SetEraseAfter(time.Hour) // the crash comes before
+	d := openWith(t, t.TempDir(), Options{Hook: hook})
 	o := start(t, d, "r1")
 	o.five(map[string]any{"card": strings.Repeat(secretOf, 2000)})
 	require.NoError(t, o.file())
@@ -273,22 +276,24 @@ func TestCloseMakesTheIndexSmall(t *testing.T) {
 			if old && harness.Raced {
 				t.Skip("one goroutine does it all")
 			}
-			path := t.TempDir()
-			if old {
-				makeOldIndex(t, path)
-			}
-			for _, mapped := range []bool{false, true} {
-				last := purgeMostRuns(t, path, mapped)
-				d := openWith(t, path, Options{})
-				require.True(t, d.vacuums)
-				load(t, d, last)
-				found := ""
-				require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
-					return db.Each(`PRAGMA integrity_check`, func(r *sqlite.Row) error { found += r.Text(0); return nil })
-				}))
-				require.Equal(t, "ok", found)
-				require.NoError(t, d.Close())
-			}
+			synctest.Test(t, func(t *testing.T) { // in which erasing at Close takes no time
+				path := t.TempDir()
+				if old {
+					makeOldIndex(t, path)
+				}
+				for _, mapped := range []bool{false, true} {
+					last := purgeMostRuns(t, path, mapped)
+					d := openWith(t, path, Options{})
+					require.True(t, d.vacuums)
+					load(t, d, last)
+					found := ""
+					require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
+						return db.Each(`PRAGMA integrity_check`, func(r *sqlite.Row) error { found += r.Text(0); return nil })
+					}))
+					require.Equal(t, "ok", found)
+					require.NoError(t, d.Close())
+				}
+			})
 		})
 	}
 }

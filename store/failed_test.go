@@ -20,7 +20,11 @@ func TestTornMark(t *testing.T) {
 	lockPath := filepath.Join(path, lockName)
 	whole, err := os.ReadFile(lockPath)
 	require.NoError(t, err)
-	for n := 0; n < len(whole); n += harness.Figure(8, 1, 1) {
+	var lengths []int
+	for n := range len(whole) {
+		lengths = append(lengths, n)
+	}
+	for _, n := range harness.SampleOfDay(t, harness.Figure(8, 2, 1), lengths) {
 		require.NoError(t, os.WriteFile(lockPath, whole[:n], 0o600))
 		d, err := Open(path, Options{})
 		require.NoError(t, err, "%q", whole[:n])

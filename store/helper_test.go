@@ -153,6 +153,15 @@ func dispatch(id int) decision.Decision {
 	return decision.DispatchTask{Token: workflow.TokenID(id), Task: "t", Attempt: 1, Epoch: 7, Input: map[string]any{"k": "v"}, Due: at(60)}
 }
 
+// halfOfDay returns every second of some cases, and the others on the next day; all at a release, and with the race detector, for
+// which there are few.
+func halfOfDay[T any](t testing.TB, cases []T) []T {
+	if harness.Raced {
+		return cases
+	}
+	return harness.SampleOfDay(t, harness.Figure(2, 2, 1), cases)
+}
+
 // withoutRedo has a directory commit everything in pawl.db, as while it is copied.
 func withoutRedo(t testing.TB, d *Dir) *Dir {
 	_, err := d.pauseRedo(context.Background())

@@ -77,7 +77,11 @@ func check(err error) {
 func TestKill(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
+	var rounds []int
 	for round := range harness.Figure(3, 12, 12) {
+		rounds = append(rounds, round)
+	}
+	for _, round := range harness.SampleOfDay(t, harness.Figure(1, 2, 1), rounds) {
 		acked := kill(t, path, 20+9*round)
 		d, err := Open(path, Options{})
 		require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -150,10 +151,13 @@ func TestALossOfPowerBehindAFile(t *testing.T) {
 	full, err := os.ReadFile(d.pathOf(redoFile))
 	require.NoError(t, err)
 	seen := map[int64]bool{}
-	step := harness.Stride(11)
-	for size := 4096; size < len(full)+step; size += step {
+	var sizes []int
+	for size := 4096; size < len(full); size += harness.Stride(11) {
+		sizes = append(sizes, size)
+	}
+	for _, size := range append(slices.Clip(halfOfDay(t, sizes)), len(full)) {
 		path := crashed(t, d.path)
-		require.NoError(t, os.WriteFile(filepath.Join(path, redoFile), full[:min(size, len(full))], 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(path, redoFile), full[:size], 0o600))
 		again := open(t, path)
 		head, err := again.Head("r1")
 		require.NoError(t, err)

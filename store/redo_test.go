@@ -342,7 +342,11 @@ func TestALossOfPowerWithoutSync(t *testing.T) {
 	require.NoError(t, err)
 	const begin = 4096 // of the first frame
 	require.Greater(t, len(full), begin)
+	var sizes []int
 	for size := begin; size <= len(full); size += harness.Stride(7) {
+		sizes = append(sizes, size)
+	}
+	for _, size := range halfOfDay(t, sizes) {
 		path := crashed(t, d.path)
 		require.NoError(t, os.WriteFile(filepath.Join(path, redoFile), full[:size], 0o600))
 		again := open(t, path)

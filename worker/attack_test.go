@@ -30,7 +30,7 @@ func register(t *testing.T, h *host, id string) *worker.Client {
 // take returns the task that a worker gets.
 func take(t *testing.T, c *worker.Client) pawl.Task {
 	t.Helper()
-	polled, err := c.Poll(t.Context(), 10*time.Second)
+	polled, err := c.Poll(t.Context(), time.Minute)
 	require.NoError(t, err)
 	require.Len(t, polled.Tasks, 1)
 	return polled.Tasks[0]

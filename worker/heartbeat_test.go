@@ -34,7 +34,7 @@ func TestDetailsOfARemoteWorker(t *testing.T) {
 	ann, ben := h.client("ann"), h.client("ben")
 	_, err := ann.Register(ctx, "work")
 	require.NoError(t, err)
-	polled, err := ann.Poll(ctx, 10*time.Second)
+	polled, err := ann.Poll(ctx, time.Minute)
 	require.NoError(t, err)
 	task := polled.Tasks[0]
 	require.Nil(t, task.Details)
@@ -50,7 +50,7 @@ func TestDetailsOfARemoteWorker(t *testing.T) {
 
 	_, err = ben.Register(ctx, "work")
 	require.NoError(t, err)
-	polled, err = ben.Poll(ctx, 10*time.Second)
+	polled, err = ben.Poll(ctx, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"row": int64(2)}, polled.Tasks[0].Details)
 	require.NoError(t, ben.Complete(ctx, polled.Tasks[0], polled.Tasks[0].Details, nil))
@@ -69,7 +69,7 @@ func TestRefusedDetailsKeepTheTask(t *testing.T) {
 	ann := h.client("ann")
 	_, err := ann.Register(ctx, "work")
 	require.NoError(t, err)
-	polled, err := ann.Poll(ctx, 10*time.Second)
+	polled, err := ann.Poll(ctx, time.Minute)
 	require.NoError(t, err)
 	task := polled.Tasks[0]
 	for name, details := range map[string]string{

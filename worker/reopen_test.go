@@ -25,7 +25,7 @@ func TestAnEngineThatIsOpenedAgainUnderItsPool(t *testing.T) {
 	ann := h.client("ann")
 	_, err := ann.Register(t.Context(), "work")
 	require.NoError(t, err)
-	polled, err := ann.Poll(t.Context(), 10*time.Second)
+	polled, err := ann.Poll(t.Context(), time.Minute)
 	require.NoError(t, err)
 	task := polled.Tasks[0]
 	require.NoError(t, h.engine.Close(context.Background()))

@@ -84,12 +84,12 @@ func TestAPoolHoldsNoMoreOfATenantThanItsLimit(t *testing.T) {
 	}
 }
 
-// A tenant with thousands of tasks in the pool delays the first one of another tenant by one task,
+// A tenant with hundreds of tasks in the pool delays the first one of another tenant by one task,
 // though it gives its own the highest priority.
 func TestTenantsTakeTurnsAtAPool(t *testing.T) {
 	for _, limits := range []map[string]pawl.TenantLimit{nil, {"*": {Concurrency: 2}}} {
 		s := openTenants(t, limits)
-		const many = 2000
+		const many = 500
 		s.start("big", many)
 		s.start("small", 1)
 		performed := make(chan string, many+1)

@@ -70,6 +70,8 @@ func (c *completeCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, con.Patience)
+	defer cancel()
 	last := ""
 	if n := len(c.Words); n > 0 {
 		last, c.Words = c.Words[n-1], c.Words[:n-1]
@@ -182,8 +184,6 @@ var targetStatuses = map[string][]workflow.TokenStatus{
 
 // completeNode lists the nodes of a run where tokens are in one of some statuses, of an engine that others can reach.
 func completeNode(ctx context.Context, dir, run string, statuses []workflow.TokenStatus) (out []string) {
-	ctx, cancel := context.WithTimeout(ctx, completeTime)
-	defer cancel()
 	client, err := api.Dial(ctx, dir)
 	if err != nil {
 		return nil
@@ -202,7 +202,7 @@ func completeNode(ctx context.Context, dir, run string, statuses []workflow.Toke
 	return out
 }
 
-// The bounds of completing the id of a run.
+// The bounds of completing a word: how many ids of runs are listed, and how long an engine that is asked may take.
 const (
 	completedRuns = 50
 	completeTime  = time.Second
@@ -215,8 +215,6 @@ var plainID = regexp.MustCompile(`^[\w./@%+,][\w./@%+,=-]*$`)
 // completeRun lists the newest runs whose ids begin so, of an engine that others can reach. It opens no directory: no program
 // is to find its own locked because somebody has pressed a key.
 func completeRun(ctx context.Context, dir, prefix string) (out []string) {
-	ctx, cancel := context.WithTimeout(ctx, completeTime)
-	defer cancel()
 	client, err := api.Dial(ctx, dir)
 	if err != nil {
 		return nil
@@ -235,8 +233,6 @@ func completeRun(ctx context.Context, dir, prefix string) (out []string) {
 
 // completeSchedule lists the schedules of an engine that others can reach.
 func completeSchedule(ctx context.Context, dir string) (out []string) {
-	ctx, cancel := context.WithTimeout(ctx, completeTime)
-	defer cancel()
 	client, err := api.Dial(ctx, dir)
 	if err != nil {
 		return nil

@@ -47,6 +47,8 @@ type console struct {
 	Now  func() time.Time // the clock by which spans of time are told
 	hook *testhook.Hook   // nil outside tests
 
+	Patience time.Duration // how long an engine may take that is asked while a word is completed
+
 	args    []string      // of a command line
 	named   bool          // it has a --dir
 	lines   *bufio.Reader // of In, once a line was asked for
@@ -59,7 +61,7 @@ type console struct {
 // newConsole returns the console of the process. COLUMNS is the width if it is set, else the terminal's. There are colours on a terminal
 // unless NO_COLOR is set, see https://no-color.org.
 func newConsole(in, out, errs *os.File) *console {
-	con := &console{In: in, Out: out, Errs: errs, Live: isTerminal(errs), Now: time.Now}
+	con := &console{In: in, Out: out, Errs: errs, Live: isTerminal(errs), Now: time.Now, Patience: completeTime}
 	if con.Live {
 		con.Room, _, _ = term.GetSize(int(errs.Fd())) // 0 if it does not tell
 	}

@@ -15,8 +15,11 @@ import (
 	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
-// isOpen names the value of a script that tells whether its own process has a directory open.
-const isOpen = "isOpen"
+// The names of values of a script: whether its own process has a directory open, and the engine of the command live.
+const (
+	isOpen     = "isOpen"
+	liveEngine = "liveEngine"
+)
 
 // scripts plays scripts one after another: commands within this process share its folder and its environment.
 type scripts struct{ *testing.T }

@@ -23,7 +23,7 @@ func (o offers) handlers() pawl.Handlers {
 		// A fixed program. The text of the tenant is an operand, behind --.
 		"count": handler.Exec(handler.ExecOptions{
 			Command: []string{"grep", "--count", "--fixed-strings", "--", "{}"},
-			Timeout: 5 * time.Second, OutputBytes: 1 << 10,
+			Timeout: 30 * time.Second, OutputBytes: 1 << 10,
 		}),
 	}
 	if o.partner != "" {

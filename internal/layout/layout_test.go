@@ -206,7 +206,7 @@ func TestDrawingTakesNotLong(t *testing.T) {
 	}{{1000, 10 * time.Second}, {10_000, 5 * time.Minute}} {
 		for _, g := range []*Graph{randomGraph(tt.nodes), wideGraph(tt.nodes)} {
 			best := time.Hour
-			for range 3 {
+			for n := 0; n < 2 && best >= tt.most; n++ {
 				start := time.Now()
 				Draw(g, Options{})
 				best = min(best, time.Since(start))

@@ -25,9 +25,9 @@ func TestStepsOfOldSchedules(t *testing.T) {
 			begun := now.AddDate(0, 0, -days)
 			st := &state{AppliedAt: begun, Begun: begun, Told: begun}
 			st.closeSpan(begun, now.Add(-time.Minute))
-			return testing.AllocsPerRun(10, func() { decideInstants(table, st, now) })
+			return testing.AllocsPerRun(100, func() { decideInstants(table, st, now) })
 		}
-		require.LessOrEqual(t, costOf(365), costOf(2), name)
+		require.LessOrEqual(t, costOf(365), costOf(2)+1, name) // others in the process may allocate too
 	}
 }
 

@@ -40,15 +40,15 @@ var boundaries = []boundary{
 }
 
 // While schedules fire every second of a quick clock, processes are killed at the boundaries of their firings, the lives of a directory
-// one after the other: 100 times at the level gate, and 1,000 times at the level release. Every instant that has come then has one run, or
-// one reason why it has none, as events and journals tell; no firing is lost, none doubled. Quick runs of six days kill once at each
-// boundary.
+// one after the other: 60 times at the level gate, and 1,000 times at the level release, and at each boundary at least once. Every instant
+// that has come then has one run, or one reason why it has none, as events and journals tell; no firing is lost, none doubled. Quick runs
+// of six days kill once at each boundary.
 func TestKills(t *testing.T) {
 	if harness.Raced {
 		t.Skip("a process that is killed does not tell what the race detector has found")
 	}
 	cases := harness.Today(t, 6, boundaries)
-	wanted := harness.Figure(1, 100, 1_000)
+	wanted := harness.Figure(1, 60, 1_000)
 	s := &kills{t: t, dir: harness.Workspace(t), at: cases, by: map[string]int{}}
 	var group sync.WaitGroup
 	trials := make(chan int)
@@ -59,7 +59,7 @@ func TestKills(t *testing.T) {
 			}
 		})
 	}
-	for n := 0; s.count() < wanted && n < (2+2*wanted/len(cases))*s.parts(); n++ {
+	for n := 0; (s.count() < wanted || s.lacksKill()) && n < (5+2*wanted/len(cases))*s.parts(); n++ {
 		trials <- n
 		if harness.CurrentLevel() == harness.Quick && n+1 == s.parts() {
 			break
@@ -90,6 +90,13 @@ func (s *kills) count() (n int) {
 		n += k
 	}
 	return n
+}
+
+// lacksKill reports whether no process was killed at some boundary yet.
+func (s *kills) lacksKill() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.at, func(b boundary) bool { return s.by[b.point] == 0 })
 }
 
 // killedEach is how many lives of a directory are killed. It is judged after the last of them, and after one more that comes to its end:

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -92,7 +93,15 @@ var prefixes atomic.Int64
 
 // forEach runs a test on each kind of database.
 func forEach(t *testing.T, test func(t *testing.T, d database)) {
-	for _, kind := range []pawlsql.Dialect{pawlsql.SQLite, pawlsql.PostgreSQL, pawlsql.MySQL} {
+	forEachOf(t, kinds, test)
+}
+
+// kinds are all kinds of databases.
+var kinds = []pawlsql.Dialect{pawlsql.SQLite, pawlsql.PostgreSQL, pawlsql.MySQL}
+
+// forEachOf runs a test on some kinds of databases.
+func forEachOf(t *testing.T, some []pawlsql.Dialect, test func(t *testing.T, d database)) {
+	for _, kind := range some {
 		t.Run(string(kind), func(t *testing.T) { test(t, openDatabase(t, kind)) })
 	}
 }
@@ -113,7 +122,7 @@ func openDatabase(t testing.TB, kind pawlsql.Dialect) database {
 }
 
 func sqliteSource(path string) string {
-	return "file:" + path + "?_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)&_txlock=immediate"
+	return "file:" + path + "?_pragma=busy_timeout(60000)&_pragma=journal_mode(WAL)&_txlock=immediate"
 }
 
 func connect(t testing.TB, driver, source string) *sql.DB {
@@ -205,4 +214,36 @@ func define(t testing.TB, yaml string) *workflow.Definition {
 func eventually(t testing.TB, condition func() bool) {
 	t.Helper()
 	require.Eventually(t, condition, 5*time.Minute, 5*time.Millisecond)
+}
+
+// longLease is that of tests where nobody is to wait for it. It is shorter than eventually waits: where the database did not
+// answer in time, so that nobody could end the lease, it ends by itself.
+const longLease = 3 * time.Minute
+
+// requireSooner requires that it did not take longLease, unless the database did not answer meanwhile.
+func requireSooner(t testing.TB, began time.Time, silences *wordCounter) {
+	t.Helper()
+	require.True(t, time.Since(began) < longLease || silences.count.Load() > 0, "a lease was waited for")
+}
+
+// A wordCounter counts the lines of a log that have a text.
+type wordCounter struct {
+	text  string
+	count atomic.Int64
+}
+
+// logSilences returns a log, and what counts the times there that a database did not answer.
+func logSilences() (*slog.Logger, *wordCounter) { return logLines("the database does not answer") }
+
+// logLines returns a log, and what counts its lines that have a text.
+func logLines(text string) (*slog.Logger, *wordCounter) {
+	c := &wordCounter{text: text}
+	return slog.New(slog.NewTextHandler(c, nil)), c
+}
+
+func (c *wordCounter) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), c.text) {
+		c.count.Add(1)
+	}
+	return len(line), nil
 }

@@ -155,7 +155,7 @@ func TestOrderOfRuns(t *testing.T) {
 		e := &recorder{during: func(context.Context, workflow.RunID) { runtime.Gosched() }}
 		b := d.outbox(t)
 		for range 3 {
-			run(t, d.outbox(t), e)
+			run(t, d.outbox(t, func(o *pawlsql.Options) { o.Lease = time.Minute }), e) // whose end would have calls made twice
 		}
 		var writers sync.WaitGroup
 		for w := range 3 {
@@ -471,16 +471,19 @@ func TestBusy(t *testing.T) {
 func TestClosedEngine(t *testing.T) {
 	forEach(t, func(t *testing.T, d database) {
 		ctx := t.Context()
-		b := d.outbox(t, func(o *pawlsql.Options) { o.Lease = time.Hour })
+		logger, silences := logSilences()
+		b := d.outbox(t, func(o *pawlsql.Options) { o.Lease, o.Logger = longLease, logger })
 		for i := range 5 {
 			d.in(t, true, func(tx *sql.Tx) error {
 				return pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: workflow.RunID(fmt.Sprint(i)), Workflow: "w"}, nil)
 			})
 		}
+		began := time.Now()
 		err := b.Run(ctx, &recorder{answer: func(workflow.RunID, string) error { return pawl.ErrClosed }})
 		require.ErrorIs(t, err, pawl.ErrClosed)
 		run(t, b, &recorder{})
 		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+		requireSooner(t, began, silences)
 	})
 }
 

@@ -59,16 +59,19 @@ func TestMessagesOfOtherEncodings(t *testing.T) {
 	d := openDatabase(t, pawlsql.PostgreSQL)
 	d.exec(t, "CREATE DATABASE {}_latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
 	d.db = connect(t, d.driver, sharedPostgres(t).URL(d.prefix+"_latin")+"&client_encoding=UTF8")
-	b := d.outbox(t, func(o *pawlsql.Options) { o.Lease = time.Hour })
+	logger, silences := logSilences()
+	b := d.outbox(t, func(o *pawlsql.Options) { o.Lease, o.Logger = longLease, logger })
 	e := &recorder{answer: func(_ workflow.RunID, call string) error { return fmt.Errorf("%w: no %s", pawl.ErrInvalid, call) }}
 	for i, name := range []string{"日本", "käse", "x"} {
 		require.NoError(t, pawlsql.Start(t.Context(), b.In(d.db), workflow.Run{ID: workflow.RunID(fmt.Sprint(i)), Workflow: name}, nil))
 	}
+	began := time.Now()
 	run(t, b, e)
 	var messages []string
 	for _, r := range refused(t, b, 3) {
 		messages = append(messages, r.Message)
 	}
+	requireSooner(t, began, silences)
 	require.Equal(t, []string{pawl.ErrInvalid.Error() + `: no start \u65e5\u672c<nil>`, pawl.ErrInvalid.Error() + ": no start käse<nil>", pawl.ErrInvalid.Error() + ": no start x<nil>"}, messages)
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -110,10 +112,16 @@ func TestLeasesWhoseAnswersAreLost(t *testing.T) {
 		require.NoError(t, pawlsql.Start(t.Context(), direct.In(d.db), workflow.Run{ID: id, Workflow: "w"}, nil))
 	}
 	through, link := d.relayed(t)
-	through.db.SetMaxOpenConns(1) // which knows the statements after the first call
+	config, err := pgx.ParseConfig(through.source)
+	require.NoError(t, err)
+	// No ping before a statement: its answer would be held, and the statement not sent.
+	db := stdlib.OpenDB(*config, stdlib.OptionShouldPing(func(context.Context, stdlib.ShouldPingParams) bool { return false }))
+	defer func() { require.NoError(t, db.Close()) }()
+	db.SetMaxOpenConns(1) // which knows the statements after the first call
 	options := d.options()
-	options.Lease = time.Hour
-	b, err := pawlsql.New(through.db, d.kind, options)
+	logger, silences := logSilences()
+	options.Lease, options.Logger = longLease, logger
+	b, err := pawlsql.New(db, d.kind, options)
 	require.NoError(t, err)
 	hook, found, held := &testhook.Hook{}, 0, make(chan struct{})
 	hook.OnHit(func(at string) {
@@ -135,6 +143,7 @@ func TestLeasesWhoseAnswersAreLost(t *testing.T) {
 		require.NoError(t, <-ended)
 	}()
 	eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+	began := time.Now()
 	start("second")
 	<-held
 	eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls WHERE taker <> ''") == 1 })
@@ -142,6 +151,7 @@ func TestLeasesWhoseAnswersAreLost(t *testing.T) {
 	link.Set(servers.Link{})
 	eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
 	require.Equal(t, []string{"start w<nil>"}, e.of("second"))
+	requireSooner(t, began, silences)
 }
 
 // A firstLine keeps the first line of a log.

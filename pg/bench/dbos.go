@@ -133,7 +133,7 @@ func (e *dbosEngine) timeStart(_ context.Context, id string) (time.Duration, err
 func (e *dbosEngine) countGroups(context.Context) (int64, error) { return 0, nil }
 
 func (e *dbosEngine) closeEngine(context.Context) error {
-	err := dbos.Shutdown(e.ctx, 10*time.Second)
+	err := dbos.Shutdown(e.ctx, time.Minute)
 	e.closePool()
 	return err
 }

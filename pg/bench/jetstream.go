@@ -7,20 +7,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/pawl-run/pawl/cluster"
+	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/nats/natscluster"
 	"github.com/pawl-run/pawl/nats/natslog"
 	"github.com/pawl-run/pawl/nats/test/server"
 )
+
+// patience is how long the servers may take for what is not measured: by default a client waits 5 s, which a busy machine needs.
+const patience = 2 * time.Minute
 
 // replicas is how many JetStream servers there are, each with all of a log.
 const replicas = 3
@@ -78,7 +83,7 @@ func startJetStream(ctx context.Context, dir string) (j *jetStream, err error) {
 		}
 		urls = append(urls, fmt.Sprint("nats://127.0.0.1:", ports[i]))
 	}
-	if j.conn, err = nats.Connect(strings.Join(urls, ","), nats.MaxReconnects(-1)); err != nil {
+	if j.conn, err = nats.Connect(strings.Join(urls, ","), nats.MaxReconnects(-1), nats.Timeout(patience)); err != nil {
 		return nil, err
 	}
 	if j.js, err = jetstream.New(j.conn); err != nil {
@@ -92,11 +97,13 @@ func startJetStream(ctx context.Context, dir string) (j *jetStream, err error) {
 
 // checkServers fails if a server does not sync what it acknowledges.
 func checkServers(ctx context.Context, urls []string) error {
-	conn, err := nats.Connect(strings.Join(urls, ","), nats.UserInfo("system", "system"))
+	conn, err := nats.Connect(strings.Join(urls, ","), nats.UserInfo("system", "system"), nats.Timeout(patience))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	return natslog.CheckServers(ctx, conn)
 }
 
@@ -132,10 +139,10 @@ func (j *jetStream) startMember(m server.Member) error {
 
 // awaitLeader returns when the servers have a leader, and take streams.
 func (j *jetStream) awaitLeader(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
-		try, cancel := context.WithTimeout(ctx, time.Second) // nobody answers a request that comes before the leader
+	for pause := time.Second; ; pause *= 2 {
+		try, cancel := context.WithTimeout(ctx, pause) // nobody answers a request that comes before the leader
 		_, err := j.js.CreateStream(try, jetstream.StreamConfig{Name: "ready", Subjects: []string{"ready"}, Replicas: replicas})
 		cancel()
 		if err == nil {
@@ -164,7 +171,7 @@ func (j *jetStream) openEngine(ctx context.Context, dir string) (engine, error) 
 	if err := j.deleteStreams(ctx); err != nil {
 		return nil, err
 	}
-	backend, err := natscluster.Open(ctx, j.conn, natscluster.Options{Name: "bench", Replicas: replicas})
+	backend, err := j.openBackend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -173,6 +180,8 @@ func (j *jetStream) openEngine(ctx context.Context, dir string) (engine, error) 
 		return nil, err
 	}
 	e.groups = func(ctx context.Context) (int64, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
 		s, err := j.js.Stream(ctx, "PAWLLOG_bench")
 		if err != nil {
 			return 0, err
@@ -183,8 +192,22 @@ func (j *jetStream) openEngine(ctx context.Context, dir string) (engine, error) 
 	return e, nil
 }
 
+// openBackend makes the streams of an engine. It is done again until the servers have answered in time.
+func (j *jetStream) openBackend(ctx context.Context) (cluster.Backend, error) {
+	late := time.Now().Add(patience)
+	for {
+		b, err := natscluster.Open(ctx, j.conn, natscluster.Options{Name: "bench", Replicas: replicas})
+		if err == nil || ctx.Err() != nil || time.Now().After(late) {
+			return b, err
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
 // deleteStreams deletes what samples have left: it would take room, and a part of the processors.
 func (j *jetStream) deleteStreams(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	names := j.js.StreamNames(ctx)
 	for name := range names.Name() {
 		err = errors.Join(err, j.js.DeleteStream(ctx, name))
@@ -192,18 +215,16 @@ func (j *jetStream) deleteStreams(ctx context.Context) (err error) {
 	return errors.Join(err, names.Err())
 }
 
-// freePorts returns ports where nobody listens.
+// freePorts returns ports where nobody listens, and which systems give to no client.
 func freePorts(n int) (ports []int, err error) {
-	var all []net.Listener
-	for range n {
-		l, failed := net.Listen("tcp", "127.0.0.1:0")
-		if err = failed; err != nil {
-			break
+	for len(ports) < n {
+		port, err := servers.FreePort()
+		if err != nil {
+			return nil, err
 		}
-		all, ports = append(all, l), append(ports, l.Addr().(*net.TCPAddr).Port)
+		if !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
 	}
-	for _, l := range all { // only now, so that no two are the same
-		err = errors.Join(err, l.Close())
-	}
-	return ports, err
+	return ports, nil
 }

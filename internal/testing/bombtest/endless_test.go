@@ -100,6 +100,7 @@ const slowest = "branches that fan out again"
 
 // TestEndless: what would go on for ever ends with a bound, whatever turns.
 func TestEndless(t *testing.T) {
+	harness.InTurn(t, 4)
 	w, c, long := open(t), tally{}, 0
 	for _, name := range slices.Sorted(maps.Keys(endless)) {
 		b := endless[name]

@@ -149,23 +149,23 @@ func (l *load) round(name string, d time.Duration) time.Duration {
 
 // bombed lets bombs go off, one after another, while f runs, and returns how many.
 func (w *world) bombed(bomb family, f func()) (n int) {
-	stop, done := make(chan struct{}), make(chan int)
+	begun, stop, done := make(chan struct{}), make(chan struct{}), make(chan int)
 	go func() {
-		n := 0
-		for {
+		close(begun)
+		for n := 1; ; n++ {
+			w.mu.Lock()
+			id := w.fresh()
+			w.mu.Unlock()
+			_ = bomb(w, "bomb-"+id) // how it ends is tested elsewhere
 			select {
 			case <-stop:
 				done <- n
 				return
 			default:
 			}
-			n++
-			w.mu.Lock()
-			id := w.fresh()
-			w.mu.Unlock()
-			_ = bomb(w, "bomb-"+id) // how it ends is tested elsewhere
 		}
 	}()
+	<-begun
 	f()
 	close(stop)
 	return <-done
@@ -174,11 +174,12 @@ func (w *world) bombed(bomb family, f func()) (n int) {
 // TestInterference: while bombs go off in one run after another, other runs take
 // twice as long as otherwise, or a tenth of a second, at most. The short rounds of
 // the gate, on a machine that may do other things, are judged by more. Each kind has an
-// engine of its own; medians of rounds without bombs and beside them are compared.
-// A machine that does other things may spoil a comparison: it is then made again.
+// engine of its own; medians of rounds without bombs and beside them, which take
+// turns, are compared. A machine that does other things may spoil a comparison: it is
+// then made again.
 func TestInterference(t *testing.T) {
 	harness.MeasuresTime(t)
-	rounds, length := 1, 50*time.Millisecond
+	rounds, length := 3, 50*time.Millisecond
 	factor, bound, slow := 10.0, 500*time.Millisecond, time.Duration(50)
 	if harness.CurrentLevel() == harness.Release {
 		rounds, length = 5, 2*time.Second
@@ -211,8 +212,6 @@ func compare(t *testing.T, bomb family, rounds int, length time.Duration) (idle,
 	var without, beside []time.Duration
 	for i := range rounds {
 		without = append(without, l.round(fmt.Sprint("idle", i), length))
-	}
-	for i := range rounds {
 		bombs += w.bombed(bomb, func() { beside = append(beside, l.round(fmt.Sprint("busy", i), length)) })
 	}
 	slices.Sort(without)

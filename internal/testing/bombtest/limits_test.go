@@ -204,6 +204,7 @@ func decisions(n int) any { return count((n - 5) / 2) }
 // fails with the code of the limit, which can be caught, or the run does, which
 // cannot.
 func TestNodesAndRunsBeyondALimit(t *testing.T) {
+	harness.InTurn(t, 4)
 	w, c, level := open(t), tally{}, harness.CurrentLevel()
 	_, err := w.Publish(t.Context(), define(t, "{name: leaf, start: a, nodes: [{id: a}]}"))
 	require.NoError(t, err)

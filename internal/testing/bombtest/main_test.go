@@ -111,7 +111,7 @@ func (w *world) end(d *workflow.Definition, input, v any) workflow.Outcome {
 // given.
 func (w *world) outcome(id workflow.RunID) workflow.Outcome {
 	w.t.Helper()
-	patience := harness.Figure(2*time.Minute, 2*time.Minute, time.Hour) // a million tokens, one after another
+	patience := harness.Figure(5*time.Minute, 5*time.Minute, time.Hour) // a million tokens, one after another
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	out, err := w.Wait(ctx, id)
@@ -128,7 +128,7 @@ func (w *world) settled(id workflow.RunID) pawl.Key {
 		defer w.mu.Unlock()
 		key = w.keys[id]
 		return key != ""
-	}, time.Minute, time.Millisecond)
+	}, 5*time.Minute, time.Millisecond)
 	return key
 }
 

@@ -142,6 +142,7 @@ func (w *world) startWith(c *tally, d *workflow.Definition, input any, refused b
 // TestCountsBeyondALimit: as many as the limit are taken one after another, and
 // the next is refused.
 func TestCountsBeyondALimit(t *testing.T) {
+	harness.InTurn(t, 4)
 	w, c := open(t), tally{}
 	for _, s := range []struct {
 		limits, limit string

@@ -40,7 +40,8 @@ type suite struct {
 
 // Processes are killed at every failpoint while they do every work, at its
 // first hit, one in the middle and its last, or at all of them; and again while
-// they recover. In quick runs of twelve days they are killed once at every failpoint. Nothing that
+// they recover. The gate kills once at every failpoint and takes half of the rest by
+// day. In quick runs of twelve days they are killed once at every failpoint. Nothing that
 // was acknowledged is lost, nothing is done twice that was known to be done, and every
 // run ends as it does without a crash.
 func TestKills(t *testing.T) {
@@ -98,7 +99,8 @@ type plan struct {
 func (p plan) String() string { return fmt.Sprintf("%s %v", p.work.name, p.kills) }
 
 // singles returns the plans with one kill; in a quick run, one for each failpoint that
-// no plan in others has, in the shortest work that meets it.
+// no plan in others has, in the shortest work that meets it; at the gate, half of those
+// behind the first of each failpoint have their turn on other days.
 func (s *suite) singles(others []plan) []plan {
 	var out []plan
 	tried, list, level := map[string]bool{}, s.list, harness.CurrentLevel()
@@ -137,7 +139,25 @@ func (s *suite) singles(others []plan) []plan {
 			}
 		}
 	}
+	if level == harness.Gate {
+		return s.takeTurns(out)
+	}
 	return out
+}
+
+// takeTurns returns the first plan of each failpoint, and of the others those that have their turn today: half of them.
+func (s *suite) takeTurns(plans []plan) []plan {
+	var first, others []plan
+	seen := map[string]bool{}
+	for _, p := range plans {
+		if point := p.kills[0].point; !seen[point] {
+			seen[point] = true
+			first = append(first, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	return slices.Concat(first, harness.SampleOfDay(s.t, 2, others))
 }
 
 // worksWith returns how many works meet a failpoint.
@@ -185,8 +205,8 @@ var recovery = []kill{
 // chainsOf returns plans with several kills: the first anywhere, up to three
 // more in the recovery from it, and in the recovery from that.
 func (s *suite) chainsOf() []plan {
-	r := rand.New(rand.NewPCG(*seed, 0))
-	n := harness.Figure(0, 13, 200) // of each work
+	r := rand.New(rand.NewPCG(seedOfDay(s.t), 0))
+	n := harness.Figure(0, 5, 200) // of each work
 	var out []plan
 	for _, w := range s.list {
 		points := slices.Sorted(maps.Keys(s.counts[w.name]))

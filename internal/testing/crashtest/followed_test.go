@@ -18,13 +18,19 @@ import (
 // followedDir is where the copy is that follows the engine directory of a trial.
 func followedDir(dir string) string { return filepath.Join(dir, "followed") }
 
-// follow lets a copy follow the engine until that is closed, if the work says so. It returns when the copy
-// has a base, and a channel that tells how the follower has ended.
-func (l *life) follow(ctx context.Context) <-chan error {
-	ended := make(chan error, 1)
+// A following is a follower at work.
+type following struct {
+	reports chan pawl.FollowReport // gets those that come while somebody waits for one
+	over    chan struct{}          // closed when the follower has ended
+	err     error                  // of its end
+}
+
+// follow lets a copy follow the engine until that is closed, if the work says so. It returns when the copy has a base.
+func (l *life) follow(ctx context.Context) *following {
+	f := &following{reports: make(chan pawl.FollowReport), over: make(chan struct{})}
 	if !l.follows {
-		ended <- nil
-		return ended
+		close(f.over)
+		return f
 	}
 	based := make(chan struct{})
 	var once sync.Once
@@ -32,14 +38,41 @@ func (l *life) follow(ctx context.Context) <-chan error {
 		if !r.Base.IsZero() {
 			once.Do(func() { close(based) })
 		}
+		select {
+		case f.reports <- r:
+		default:
+		}
 	}
 	go func() {
-		err := l.engine.Follow(ctx, pawl.FollowOptions{Folder: followedDir(l.dir), Interval: time.Millisecond, Report: report})
+		defer close(f.over)
+		f.err = l.engine.Follow(ctx, pawl.FollowOptions{Folder: followedDir(l.dir), Interval: time.Millisecond, Report: report})
 		once.Do(func() { close(based) })
-		ended <- err
 	}()
 	<-based
-	return ended
+	return f
+}
+
+// awaitCopy waits until the copy has what was committed before: on a busy machine that may take longer than Close waits for it. The
+// first report may be of a time before.
+func (f *following) awaitCopy(ctx context.Context) {
+	for first := true; ; first = false {
+		select {
+		case r := <-f.reports:
+			if !first && r.Waiting == 0 && r.Err == nil {
+				return
+			}
+		case <-f.over:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// wait returns how the follower has ended.
+func (f *following) wait() error {
+	<-f.over
+	return f.err
 }
 
 // checkFollowed restores the copy that follows the directory of a trial, and returns what is wrong with it: what is in it

@@ -92,7 +92,8 @@ func liveOnce(ctx context.Context, hook *testhook.Hook, dir string, w work, numb
 	}
 	close(stop)
 	group.Wait()
-	if err := errors.Join(err, engine.Close(ctx), <-followed); err != nil {
+	followed.awaitCopy(ctx)
+	if err := errors.Join(err, engine.Close(ctx), followed.wait()); err != nil {
 		return err
 	}
 	l.ledger.Write(witness.Entry{What: witness.Closed})

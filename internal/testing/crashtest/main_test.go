@@ -31,6 +31,18 @@ var (
 	disk = flag.Bool("crash.disk", false, "work in the temporary directory, not in memory")
 )
 
+// seedOfDay returns the seed of the chains of kills: at the gate another one each day.
+func seedOfDay(t *testing.T) uint64 {
+	if harness.CurrentLevel() != harness.Gate {
+		return *seed
+	}
+	seeds := make([]uint64, 1000)
+	for i := range seeds {
+		seeds[i] = *seed + uint64(i)
+	}
+	return harness.SampleOfDay(t, len(seeds), seeds)[0]
+}
+
 // workspace returns an empty directory for engine directories.
 func workspace(t *testing.T) string {
 	if *disk {

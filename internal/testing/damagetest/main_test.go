@@ -20,6 +20,18 @@ var seed = flag.Uint64("damage.seed", 1, "of what is drawn")
 
 func TestMain(m *testing.M) { harness.Main(m, childDir, child) }
 
+// seedOfDay returns the seed of what is drawn: at the gate another one each day.
+func seedOfDay(t *testing.T) uint64 {
+	if harness.CurrentLevel() != harness.Gate {
+		return *seed
+	}
+	seeds := make([]uint64, 1000)
+	for i := range seeds {
+		seeds[i] = *seed + uint64(i)
+	}
+	return harness.SampleOfDay(t, len(seeds), seeds)[0]
+}
+
 // A tally counts what came of the trials of a test.
 type tally struct {
 	mu     sync.Mutex
@@ -63,6 +75,11 @@ func (y *tally) report(t *testing.T, trials int, must ...string) {
 // trials does n trials, some at a time. Each draws from a generator of its own
 // and works in an empty directory of its own.
 func trials(t *testing.T, n int, do func(i int, rng *rand.Rand, dir string)) {
+	trialsFrom(t, *seed, n, do)
+}
+
+// trialsFrom is trials with another seed.
+func trialsFrom(t *testing.T, seed uint64, n int, do func(i int, rng *rand.Rand, dir string)) {
 	base := harness.Workspace(t)
 	var next atomic.Int64
 	var group sync.WaitGroup
@@ -74,7 +91,7 @@ func trials(t *testing.T, n int, do func(i int, rng *rand.Rand, dir string)) {
 					return
 				}
 				dir := filepath.Join(base, fmt.Sprint(i))
-				do(i, rand.New(rand.NewPCG(*seed, uint64(i))), dir)
+				do(i, rand.New(rand.NewPCG(seed, uint64(i))), dir)
 				if err := os.RemoveAll(dir); err != nil {
 					t.Error(err)
 				}

@@ -143,7 +143,7 @@ func (p *tape) promises(k int) map[workflow.RunID]*promise {
 func TestLossOfPower(t *testing.T) {
 	p := record(t)
 	var y tally
-	lose(t, &y, p, harness.Figure(24, 2000, 50000), true)
+	lose(t, &y, p, seedOfDay(t), harness.Figure(24, 1000, 50000), true)
 }
 
 // TestLossOfPowerWithoutSync is the same with commits that are not synced:
@@ -152,12 +152,12 @@ func TestLossOfPowerWithoutSync(t *testing.T) {
 	harness.InTurn(t, 4)
 	p := record(t, childLax+"=1")
 	var y tally
-	lose(t, &y, p, harness.Figure(20, 500, 10000), false)
+	lose(t, &y, p, *seed, harness.Figure(20, 500, 10000), false)
 }
 
-func lose(t *testing.T, y *tally, p *tape, n int, durable bool) {
+func lose(t *testing.T, y *tally, p *tape, seed uint64, n int, durable bool) {
 	t.Logf("%d operations, %d acknowledgements, lives at %v", len(p.ops), len(p.notes), p.lives)
-	trials(t, n, func(i int, rng *rand.Rand, dir string) {
+	trialsFrom(t, seed, n, func(i int, rng *rand.Rand, dir string) {
 		k := 1 + rng.IntN(len(p.ops))
 		l := power.DrawLoss(k, rng)
 		if err := l.Lose(p.play(k), dir); err != nil {
@@ -169,7 +169,7 @@ func lose(t *testing.T, y *tally, p *tape, n int, durable bool) {
 		err := p.judge(y, engineDir(dir), k, durable, i%4 == 0)
 		if err != nil {
 			y.violate("seed %d, trial %d: power is lost after operation %d (%s), names %s, bytes %s: %v",
-				*seed, i, k, p.describe(k-1), l.Names, l.Bytes, err)
+				seed, i, k, p.describe(k-1), l.Names, l.Bytes, err)
 		}
 	})
 	must := []string{"all is there", "less is there"}

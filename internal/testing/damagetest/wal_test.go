@@ -253,6 +253,7 @@ func logHarms(other *scene) []harm {
 // ends: the two look like one then. An older log of the same life, which nothing
 // tells from the last one, gives what was committed by then.
 func TestDamagedLog(t *testing.T) {
+	harness.InTurn(t, 4)
 	s, other := newScene(t, harness.Workspace(t)), newScene(t, harness.Workspace(t))
 	harms := logHarms(other)
 	n := harness.Figure(len(harms), 300, 5000)

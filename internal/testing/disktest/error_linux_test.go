@@ -167,6 +167,7 @@ func killsInCheckpoints() (out []fault) {
 // takes seriously, or belongs to somebody else. The host is told, over and over, and
 // lives; nothing is half done when the file system can be written again.
 func TestReadOnlyFromSomewhere(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	s := newSweep(t, workNamed("small"))
 	changes := []class{writes, cuts, names}

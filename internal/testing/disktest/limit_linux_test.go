@@ -44,9 +44,7 @@ func (o order) small(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, cancel := context.WithTimeout(ctx, 3*time.Second)
-	err = h.live(first, o.Life)
-	cancel()
+	err = h.liveFor(ctx, o.Life, 3*time.Second)
 	if again := limit(unix.RLIMIT_FSIZE, unix.RLIM_INFINITY); again != nil {
 		return nil, again
 	}
@@ -70,11 +68,16 @@ func (r report) limited() bool {
 // No file may become larger than a limit, as in a container or under ulimit: at
 // any size the host is told, and goes on when the limit is gone.
 func TestFileSizeLimit(t *testing.T) {
+	t.Parallel()
 	dir := harness.Workspace(t)
 	c, err := startChild(false)
 	require.NoError(t, err)
-	trials, hits, wrong := 0, 0, 0
+	var sizes []int
 	for size := 1 << 10; size <= 512<<10; size += harness.Figure(32<<10, 16<<10, 4<<10) {
+		sizes = append(sizes, size)
+	}
+	trials, hits, wrong := 0, 0, 0
+	for _, size := range harness.SampleOfDay(t, harness.Figure(1, 2, 1), sizes) {
 		trial, err := newTrial(fmt.Sprint(dir, "/", size), workNamed("small"), nil)
 		require.NoError(t, err)
 		var r report

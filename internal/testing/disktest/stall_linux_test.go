@@ -66,6 +66,9 @@ func newStall() *stall { return &stall{first: make(chan struct{}), over: make(ch
 
 func (s *stall) judge(of func(call) bool) func(call) verdict {
 	return func(c call) verdict {
+		if (c == call{opens, stalled}) {
+			return verdict{until: s.first}
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !of(c) {
@@ -141,11 +144,22 @@ type closing struct {
 	Again   string
 }
 
-// acknowledged is a name that does not exist. That a child opens it tells its
-// supervisor that a run was acknowledged.
-const acknowledged = "acknowledged"
+// Names that do not exist. A child that opens acknowledged tells its supervisor that a
+// run was acknowledged, and one that opens stalled waits until a call is held.
+const (
+	acknowledged = "acknowledged"
+	stalled      = "stalled"
+)
 
-// close starts a run, and then others, which the supervisor stalls, and closes the
+// signal opens a name that does not exist.
+func (o order) signal(name string) error {
+	if _, err := os.Open(filepath.Join(o.Dir, "engine", name)); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s is there, or cannot be looked for: %w", name, err)
+	}
+	return nil
+}
+
+// close starts a run, and then others, which the supervisor stalls, and then closes the
 // engine with a deadline. Then it waits until the disk answers.
 func (o order) close(ctx context.Context) (any, error) {
 	h, err := newHost(o.Dir, work{})
@@ -159,11 +173,14 @@ func (o order) close(ctx context.Context) (any, error) {
 	if err := engine.Start(ctx, run(0), nil); err != nil {
 		return nil, err
 	}
-	if _, err := os.Open(filepath.Join(o.Dir, "engine", acknowledged)); !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s is there, or cannot be looked for: %w", acknowledged, err)
+	if err := o.signal(acknowledged); err != nil {
+		return nil, err
 	}
 	for i := 1; i < o.N; i++ {
 		go func() { _ = engine.Start(ctx, run(i), nil) }() // it is stalled
+	}
+	if err := o.signal(stalled); err != nil {
+		return nil, err
 	}
 	soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()

@@ -56,7 +56,7 @@ var kinds = []string{
 }
 
 // patience bounds how long the runs may take to end.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // An expectation is what is known of a golden directory.
 type expectation struct {

@@ -25,12 +25,12 @@ func (x *Trial) checkRest() {
 		require.True(x.T, time.Now().Before(late), "the last node: %v", err)
 		<-time.After(100 * time.Millisecond)
 	}
-	changed := make(chan struct{}, 64)
-	n, err := openNode(b, nodeOrder{Dir: x.dir, Name: "last", Term: x.setting.Term}, ReturnNumber, func(cluster.Status) { changed <- struct{}{} })
+	changed, report := newReport()
+	n, err := openNode(b, nodeOrder{Dir: x.dir, Name: "last", Term: x.setting.Term}, ReturnNumber, report)
 	require.NoError(x.T, err)
-	awaitEngine(n, changed)
+	e := awaitEngine(n, changed) // the node has none for a moment when it cannot renew its lease in time
 	found := map[workflow.RunID]bool{}
-	for r, err := range n.Engine().Runs(x.T.Context(), pawl.RunFilter{}) {
+	for r, err := range e.Runs(x.T.Context(), pawl.RunFilter{}) {
 		require.NoError(x.T, err)
 		found[r.Run] = true
 	}
@@ -40,7 +40,7 @@ func (x *Trial) checkRest() {
 		}
 	}
 	for id := range found {
-		RequireOnce(x.T, n.Engine(), id)
+		RequireOnce(x.T, e, id)
 	}
 	require.NoError(x.T, n.Close(x.T.Context()))
 	x.setting.CheckLog()

@@ -101,13 +101,8 @@ func serveNode(order string, connect func(context.Context, string) (cluster.Back
 	if err != nil {
 		return err
 	}
-	ctx, changed := context.Background(), make(chan struct{}, 1)
-	report := func(cluster.Status) {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
+	ctx := context.Background()
+	changed, report := newReport()
 	work := func(ctx context.Context, t pawl.Task) (any, error) {
 		fmt.Println(saysBegun, t.Run)
 		return ReturnNumber(ctx, t)
@@ -128,6 +123,17 @@ func serveNode(order string, connect func(context.Context, string) (cluster.Back
 			all.Go(func() { executeRun(e, def, workflow.RunID(fmt.Sprintf("%s-%d-%d-%d", o.Name, os.Getpid(), i, at))) })
 		}
 		all.Wait()
+	}
+}
+
+// newReport returns a report for a node that never waits, and the channel that it writes to.
+func newReport() (changed <-chan struct{}, report func(cluster.Status)) {
+	signals := make(chan struct{}, 1)
+	return signals, func(cluster.Status) {
+		select {
+		case signals <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -32,6 +32,12 @@ func RequirePostgres(t testing.TB) {
 	require(t, "PostgreSQL", err)
 }
 
+// The files that servers begin with.
+var (
+	clusters      = template{name: "postgres-template"}
+	installations = template{name: "mariadb-template"}
+)
+
 // A Postgres is a PostgreSQL server. Its user is postgres, who has no password.
 type Postgres struct{ Server }
 
@@ -49,8 +55,10 @@ func StartPostgres(settings map[string]string) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := filepath.Join(dir, "data")
-	if err := a.prepare(dir, initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
+	err = clusters.copyTo(a, dir, func(data string) []string {
+		return []string{initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"}
+	})
+	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return startPostgresIn(a, dir, settings)
@@ -101,7 +109,7 @@ func startPostgresIn(a *account, dir string, settings map[string]string) (*Postg
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -193,10 +201,13 @@ func StartMariaDB(settings ...string) (*MariaDB, error) {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
-	if err := a.prepare(dir, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal"); err != nil {
+	err = installations.copyTo(a, dir, func(data string) []string {
+		return []string{install, "--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal"}
+	})
+	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -241,7 +252,7 @@ func StartPgBouncer(before *Postgres, mode string, settings ...string) (*PgBounc
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}

@@ -192,15 +192,20 @@ func (s *Server) lastWords() string {
 	return log[max(0, len(log)-2000):]
 }
 
-// A guardian is a process that ends when this one does, and kills a server then.
+// A guardian is a process that ends when this one does, and kills a server or removes files then.
 type guardian struct {
 	cmd  *exec.Cmd
 	pipe io.Closer
 }
 
-// guard starts the guardian of a server. It reads from a pipe whose other end only this process has.
+// guard starts the guardian of a server.
 func guard(pid int, dir string) (io.Closer, error) {
-	cmd := exec.Command("sh", "-c", `read -r x; kill -KILL "$1"; rm -rf "$2"`, "guard", strconv.Itoa(pid), dir)
+	return startGuardian(`kill -KILL "$1"; rm -rf "$2"`, strconv.Itoa(pid), dir)
+}
+
+// startGuardian starts a guardian, which runs a script in the end. It reads from a pipe whose other end only this process has.
+func startGuardian(script string, args ...string) (io.Closer, error) {
+	cmd := exec.Command("sh", append([]string{"-c", "read -r x; " + script, "guard"}, args...)...)
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -295,8 +300,16 @@ func (a *account) command(dir, name string, args ...string) *exec.Cmd {
 // directory makes a directory that the account owns: in memory where there is /dev/shm, unless TMPDIR chooses another
 // place to which the account has a way.
 func (a *account) directory(name string) (string, error) {
+	return a.directoryIn(os.Getenv("TMPDIR"), name)
+}
+
+// firstPlace is what TMPDIR is before a test changes it.
+var firstPlace = os.Getenv("TMPDIR")
+
+// directoryIn is directory, with what TMPDIR chooses.
+func (a *account) directoryIn(chosen, name string) (string, error) {
 	places := []string{"/dev/shm", "/tmp"}
-	if chosen := os.Getenv("TMPDIR"); chosen != "" {
+	if chosen != "" {
 		places = slices.Insert(places, 0, chosen)
 	}
 	place := os.TempDir()
@@ -328,6 +341,36 @@ func (a *account) reaches(place string) bool {
 	}
 }
 
+// A template is the files that all servers of a kind begin with. They are made once in a process, as that takes longer than a
+// start.
+type template struct {
+	name  string
+	mu    sync.Mutex
+	dir   string    // "" until they are made
+	guard io.Closer // removes them when this process ends
+}
+
+// copyTo copies the files to the folder data of a directory. command returns what makes them.
+func (t *template) copyTo(a *account, dir string, command func(data string) []string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.dir == "" {
+		made, err := a.directoryIn(firstPlace, t.name)
+		if err != nil {
+			return err
+		}
+		words := command(filepath.Join(made, "data"))
+		if err = a.prepare(made, words[0], words[1:]...); err == nil {
+			t.guard, err = startGuardian(`rm -rf "$1"`, made)
+		}
+		if err != nil {
+			return errors.Join(err, os.RemoveAll(made))
+		}
+		t.dir = made
+	}
+	return a.prepare(dir, "cp", "-Rp", filepath.Join(t.dir, "data"), filepath.Join(dir, "data"))
+}
+
 // prepare runs a command that makes files of a server.
 func (a *account) prepare(dir, name string, args ...string) error {
 	cmd := a.command(dir, name, args...)
@@ -339,13 +382,13 @@ func (a *account) prepare(dir, name string, args ...string) error {
 
 var ports sync.Mutex
 
-// freePort returns a port where nobody listens. It is below those that systems give to clients, so that none of them
+// FreePort returns a port where nobody listens. It is below those that systems give to clients, so that none of them
 // takes it while the server is dead.
-func freePort() (int, error) {
+func FreePort() (int, error) {
 	ports.Lock()
 	defer ports.Unlock()
 	for range 1000 {
-		port := 10_000 + rand.IntN(20_000)
+		port := 10_000 + rand.IntN(10_000)
 		l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
 		if err == nil {
 			return port, l.Close()

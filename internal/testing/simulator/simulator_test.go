@@ -101,7 +101,7 @@ func TestSimulator(t *testing.T) {
 		playApart(t, first, n, total)
 	}
 	t.Logf("%v\n%v", time.Since(start).Round(time.Millisecond), total)
-	if n >= sample && !t.Failed() {
+	if n >= sample && *seeds == "" && !t.Failed() { // others may lack what is rare
 		total.complete(t)
 	}
 }

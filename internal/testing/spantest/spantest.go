@@ -71,7 +71,7 @@ func (p *Provider) Named(name string) (out []Span) {
 }
 
 // patience is how long Await waits before it fails.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // Await returns the spans of a name as soon as there are so many: an engine tells what came of a commit before the spans of the commit end.
 func (p *Provider) Await(t testing.TB, name string, count int) []Span {

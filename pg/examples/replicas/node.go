@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
@@ -28,18 +29,11 @@ func serveNode(ctx context.Context, order string) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
-	db, err := pg.Open(ctx, url, pg.Options{})
+	db, backend, err := openBackend(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err := db.Migrate(ctx); err != nil {
-		return err
-	}
-	backend, err := db.OpenBackend(ctx, "orders") // the one line that would be another with NATS
-	if err != nil {
-		return err
-	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -64,13 +58,41 @@ func serveNode(ctx context.Context, order string) error {
 	fmt.Println(address)
 	<-ctx.Done()
 	ending.Store(true) // the balancer sends no more calls
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-	defer cancel()
-	err = errors.Join(node.Close(grace), s.Shutdown(grace)) // the other one takes over at once
+	inGrace := func(end func(context.Context) error) error {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		return end(grace)
+	}
+	err = errors.Join(inGrace(node.Close), inGrace(s.Shutdown)) // the other one takes over at once
 	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)
 	}
 	return err
+}
+
+// openBackend opens what the nodes share. It tries again as long as the database does not answer, until ctx is done.
+func openBackend(ctx context.Context, url string) (*pg.Database, cluster.Backend, error) {
+	for {
+		db, err := pg.Open(ctx, url, pg.Options{})
+		if err == nil {
+			var b cluster.Backend
+			if err = db.Migrate(ctx); err == nil {
+				b, err = db.OpenBackend(ctx, "orders") // the one line that would be another with NATS
+			}
+			if err == nil {
+				return db, b, nil
+			}
+			db.Close()
+		}
+		if ctx.Err() != nil || errors.Is(err, pawl.ErrInvalid) || errors.Is(err, pg.ErrUnsafeServer) {
+			return nil, cluster.Backend{}, err
+		}
+		fmt.Fprintln(os.Stderr, "the database cannot be used yet:", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // probes adds what Kubernetes asks to the API of a node, which has /healthz (the process lives): whether calls may be sent to it, and
