@@ -14,16 +14,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(harness.RunWithoutLeaks(m)) }
 
 // order quotes three times side by side, and asks people.
 const order = `

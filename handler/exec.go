@@ -48,10 +48,11 @@ type ExecOptions struct {
 
 // The bounds of Exec that are not options.
 const (
-	maxArguments = 1024            // with the name of the program
-	maxArgBytes  = 128 << 10       // of all arguments; systems allow at least as much in one
-	maxErrors    = 4 << 10         // bytes of the end of standard error that are kept
-	waitDelay    = 2 * time.Second // for output that a left process holds open
+	maxArguments = 1024             // with the name of the program
+	maxArgBytes  = 128 << 10        // of all arguments; systems allow at least as much in one
+	maxErrors    = 4 << 10          // bytes of the end of standard error that are kept
+	waitDelay    = 2 * time.Second  // for output that a left process holds open
+	killDelay    = 30 * time.Second // for processes that were killed, which end when they have a processor
 )
 
 // Exec returns a handler that runs one program, without a shell.
@@ -121,7 +122,7 @@ func (h *runner) runProgram(ctx context.Context, t pawl.Task) (any, error) {
 	streams.startCopying(c.stdin)
 	err = cmd.Wait()
 	killGroup(cmd) // before the output has ended, which what it leaves may hold open
-	broken := streams.waitForOutput(waitDelay)
+	broken := streams.waitForOutput(func() bool { return hasGroup(cmd) })
 	if err := programFailure(timed, c, err, stderr); err != nil {
 		return nil, err
 	}

@@ -62,21 +62,27 @@ func (p *piping) startCopying(stdin []byte) {
 	}
 }
 
-// waitForOutput waits for the end of the output of a command that has ended, but no longer
-// than d: then it fails with exec.ErrWaitDelay. It waits in four parts, so that a process of the host that had no processor for
-// a while still reads what is there.
-func (p *piping) waitForOutput(d time.Duration) error {
+// waitForOutput waits for the end of the output of a command that has ended, and whose group was killed, but no longer
+// than waitDelay: then it fails with exec.ErrWaitDelay. It waits in four parts, so that a process of the host that had no
+// processor for a while still reads what is there. The time begins when the group is empty, for which it waits no longer
+// than killDelay.
+func (p *piping) waitForOutput(hasGroup func() bool) error {
 	defer p.group.Wait()
 	defer p.closePipes() // which ends what still copies
-	parts := time.NewTicker(d / 4)
+	const part, inGroup = waitDelay / 4, int(killDelay / (waitDelay / 4))
+	parts := time.NewTicker(part)
 	defer parts.Stop()
 	var first error
-	for left, passed := len(p.reads), 0; left > 0; {
+	for left, dying, passed := len(p.reads), 0, 0; left > 0; {
 		select {
 		case err := <-p.copied:
 			first = cmp.Or(first, err)
 			left--
 		case <-parts.C:
+			if dying < inGroup && hasGroup() {
+				dying, passed = dying+1, 0
+				continue
+			}
 			if passed++; passed == 4 {
 				return exec.ErrWaitDelay
 			}

@@ -26,3 +26,7 @@ func ownGroup(cmd *exec.Cmd) {
 // number of the group is not given to another process while the group has one.
 // If it is empty, there is usually nothing of that number.
 func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+// hasGroup says whether a process is left in the group of a command that has ended: a process that was killed is there, and
+// has its files open, until it has had a processor once more.
+func hasGroup(cmd *exec.Cmd) bool { return syscall.Kill(-cmd.Process.Pid, 0) == nil }

@@ -37,18 +37,38 @@ var chromium = sync.OnceValues(func() (string, error) {
 	return "", errors.New("there is no Chromium: install it (apt-get install chromium)")
 })
 
-// openBrowser starts a browser that ends with the test.
+// endBrowser ends the browser of all tests, once it is there.
+var endBrowser = func() {}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	endBrowser()
+	os.Exit(status)
+}
+
+// startBrowser starts the browser of all tests.
+var startBrowser = sync.OnceValues(func() (context.Context, error) {
+	path, err := chromium()
+	if err != nil {
+		return nil, err
+	}
+	allocator, end := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
+		chromedp.WSURLReadTimeout(patience))...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	endBrowser = func() { cancel(); end() }
+	return ctx, chromedp.Do(ctx)
+})
+
+// openBrowser returns the browser of all tests. The tabs that are opened in it know nothing of each other, as if each had a
+// browser of its own; a tab that is opened in another one shares its connections and what it keeps.
 func openBrowser(t *testing.T) context.Context {
 	t.Helper()
-	path, err := chromium()
-	if err != nil && os.Getenv(required) == "required" {
-		t.Fatal(err)
-	} else if err != nil {
+	_, err := chromium()
+	if err != nil && os.Getenv(required) != "required" {
 		t.Skip(err)
 	}
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
-		chromedp.WSURLReadTimeout(patience))...)
-	t.Cleanup(cancel)
+	ctx, err := startBrowser()
+	require.NoError(t, err)
 	return ctx
 }
 
@@ -82,7 +102,11 @@ type tab struct {
 // openTab opens a tab that looks at pages as v says.
 func openTab(t *testing.T, browser context.Context, v view) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser)
+	var options []chromedp.ContextOption
+	if chromedp.FromContext(browser).BrowserContextID == "" {
+		options = append(options, chromedp.WithNewBrowserContext())
+	}
+	ctx, cancel := chromedp.NewContext(browser, options...)
 	t.Cleanup(cancel)
 	p := &tab{t: t, ctx: ctx, static: v.static}
 	require.NoError(t, chromedp.Listen(ctx, p.hear))

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -68,6 +69,7 @@ func isAtRest(t *testing.T, engine *pawl.Engine, now time.Time) bool {
 }
 
 // TestSchedulePages looks at the pages of schedules, of which one has a hostile name and others fail, take long or are paused.
+// Quick runs of four days look at them all.
 func TestSchedulePages(t *testing.T) {
 	hostile := strings.ReplaceAll(hostile, "/", "|") // which no id has
 	daily := []string{"30 2 * * *"}
@@ -88,12 +90,12 @@ func TestSchedulePages(t *testing.T) {
 		}
 		return "?" + q.Encode()
 	}
-	for _, page := range []string{
+	for _, page := range harness.SampleOfDay(t, harness.Figure(4, 2, 1), []string{
 		"schedules", "schedule" + query("id", "nightly "+hostile), "schedule" + query("id", "reports"), "schedule" + query("id", "poll"),
 		"schedule" + query("id", "import-of-a-customer-with-a-long-name-that-goes-on"), "schedule-act" + query("do", "pause", "id", "nightly "+hostile),
 		"schedule-act" + query("do", "resume", "id", "import-of-a-customer-with-a-long-name-that-goes-on"),
 		"schedule-act" + query("do", "backfill", "id", "poll", "from", "2026-01-01T00:00", "to", "2026-01-03T00:00"), "schedule-act" + query("do", "delete", "id", "reports"),
-	} {
+	}) {
 		p.inspect(server.URL+"/", page)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -193,12 +194,14 @@ func TestADoubleClickActsOnce(t *testing.T) {
 }
 
 // TestFocus walks through pages with Tab: everything that can be used is reached in the order
-// in which it stands, can be seen and is marked while it has the focus, and nothing keeps it.
+// in which it stands, can be seen and is marked while it has the focus, and nothing keeps it. Quick runs of three days walk
+// through them all.
 func TestFocus(t *testing.T) {
 	s := openShop(t, forAnn())
 	s.startImport(t, "import", 12)
 	p := openTab(t, openBrowser(t), view{width: 1400})
-	for _, page := range []string{"", "runs", "inbox", "definitions?workflow=order", "run/parked", "run/parked?at=2", "run/import?view=group&group=1", "act?do=retry&target=2+parked", "act?do=signal&target=0+parked"} {
+	pages := []string{"", "runs", "inbox", "definitions?workflow=order", "run/parked", "run/parked?at=2", "run/import?view=group&group=1", "act?do=retry&target=2+parked", "act?do=signal&target=0+parked"}
+	for _, page := range harness.SampleOfDay(t, harness.Figure(3, 2, 1), pages) {
 		p.open(s.url + page)
 		p.await(`(e => !e || e === document.activeElement)(document.querySelector("[autofocus]"))`) // the browser sets it in a task of its own
 		n := evaluate[int](p, `(() => {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/nighttest"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -82,10 +83,11 @@ func (h *hand) done(most int) {
 	require.Empty(h.t, h.heard())
 }
 
-// TestFiveTasks: each of five questions of a bad night is answered by at most three clicks, on a desk and on a telephone.
+// TestFiveTasks: each of five questions of a bad night is answered by at most three clicks, on a desk and on a telephone,
+// which have their days in turn below the level release.
 func TestFiveTasks(t *testing.T) {
 	browser := openBrowser(t)
-	for _, v := range []view{{width: 1440}, {width: 390, dark: true}} {
+	for _, v := range harness.SampleOfDay(t, harness.Figure(2, 2, 1), []view{{width: 1440}, {width: 390, dark: true}}) {
 		t.Run(v.String(), func(t *testing.T) {
 			s := openNight(t)
 			p := openTab(t, browser, v)

@@ -84,8 +84,11 @@ func TestATimelineIsZoomed(t *testing.T) {
 // The part of a timeline that was zoomed into stays in view while the run goes on and the whole becomes longer.
 func TestAZoomedTimelineStays(t *testing.T) {
 	s := openShop(t, forAnn())
+	p := openTab(t, openBrowser(t), view{width: 1400}) // before the run begins, which would be older by what that takes
 	s.startImport(t, "import", 12)
-	p := openTab(t, openBrowser(t), view{width: 1400})
+	// A part of a run that is some milliseconds old cannot be zoomed as far as it has to be when that is some seconds old.
+	aged := evaluate[float64](p, `performance.now()`) + 1000
+	p.await(fmt.Sprintf(`performance.now() >= %f`, aged))
 	p.open(s.url + "run/import?view=timeline")
 	const span, ticks = `Number(document.getElementById("lanes").dataset.span)`, `[...document.querySelectorAll(".ticks span")].map(e => parseFloat(e.textContent) * (e.textContent.endsWith(" ms") ? 1 : 1000))`
 	p.press("+")

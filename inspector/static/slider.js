@@ -93,6 +93,7 @@ document.addEventListener("input", async (e) => {
   document.body.dataset.at = range.value;
   const out = document.getElementById("record-number");
   if (out) out.textContent = range.value;
+  newest++; // an answer that is still to come is of a record that the hand has left
   clearTimeout(timer);
   timer = setTimeout(() => rest(form, at), 180);
   try {

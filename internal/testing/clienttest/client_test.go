@@ -93,7 +93,7 @@ func buildClient(t *testing.T) string {
 // execute runs a program in a folder, and returns what it has printed.
 func execute(t *testing.T, dir, name string, arguments ...string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, arguments...)
 	c.Dir = dir

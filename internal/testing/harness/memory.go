@@ -8,8 +8,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 )
 
 // VerifyTestMain is for TestMain of a package whose tests sync files. They run with
@@ -19,10 +17,9 @@ import (
 func VerifyTestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	remove := useMemory()
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		remove()
-		os.Exit(code)
-	}))
+	status := RunWithoutLeaks(m)
+	remove()
+	os.Exit(status)
 }
 
 // RunInMemory runs the tests of a package with their temporary directories in memory, as [VerifyTestMain] has them, and returns the exit

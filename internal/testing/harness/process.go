@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-
-	"go.uber.org/goleak"
 )
 
 // Main is for TestMain of a package whose test binary is its own child: where the
@@ -22,8 +20,7 @@ import (
 func Main(m *testing.M, variable string, child func(value string) error) {
 	value := os.Getenv(variable)
 	if value == "" {
-		goleak.VerifyTestMain(m)
-		return
+		os.Exit(RunWithoutLeaks(m))
 	}
 	if err := child(value); err != nil {
 		fmt.Fprintln(os.Stderr, "child:", err)

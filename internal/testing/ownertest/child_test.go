@@ -124,13 +124,7 @@ func (s *served) do(c command) reply {
 		}
 		return reply{Said: "worked"}
 	case "stream":
-		defer s.hook.OnHit(stopAt(c.Point, int64(c.Count)))()
-		for range 2000 { // until it stops
-			if err := s.run(ctx); err != nil {
-				return failed("died", err)
-			}
-		}
-		return reply{Said: "worked"}
+		return s.stream(c)
 	case "host":
 		return s.host(c)
 	case "read":
@@ -146,6 +140,25 @@ func (s *served) do(c command) reply {
 		return reply{Said: "closed"}
 	}
 	return failed("failed", fmt.Errorf("no command %q", c.Do))
+}
+
+// stream makes one run after the other until this process has been stopped at the n-th hit of a failpoint, and some more when
+// it goes on. It may be stopped for as long as a test takes for several things.
+func (s *served) stream(c command) reply {
+	var stopped atomic.Bool
+	defer s.hook.OnHit(stopAt(c.Point, int64(c.Count), &stopped))()
+	for made, more := 0, 50; made < 2000 && more > 0; made++ {
+		if stopped.Load() {
+			more--
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
+		err := s.run(ctx)
+		cancel()
+		if err != nil {
+			return failed("died", err)
+		}
+	}
+	return reply{Said: "worked"}
 }
 
 // open opens an engine. At the n-th hit of a failpoint it waits for release.
@@ -241,11 +254,12 @@ func (s *served) run(ctx context.Context) error {
 }
 
 // stopAt returns a hook that stops this process at the n-th hit of a failpoint,
-// as SIGSTOP from outside would.
-func stopAt(point string, n int64) func(string) {
+// as SIGSTOP from outside would, and notes it.
+func stopAt(point string, n int64, stopped *atomic.Bool) func(string) {
 	var hits atomic.Int64
 	return func(name string) {
 		if name == point && hits.Add(1) == n {
+			stopped.Store(true)
 			if err := stopSelf(); err != nil {
 				panic(err)
 			}

@@ -183,7 +183,7 @@ func TestCloseUnderLoad(t *testing.T) {
 		reset()
 		slowest = max(slowest, took)
 		close(c.free)
-		require.NoError(t, goleak.Find(before), "round %d", i)
+		require.NoError(t, harness.FindLeaks(before), "round %d", i)
 		acks += len(c.acked)
 		ends += c.settle()
 		require.Less(t, slowest, patience/2)

@@ -106,6 +106,7 @@ start: a
 nodes: [{id: a, task: bad}, {id: rescue, task: good, output: {output.ok: result, output.code: error.code}}]
 transitions: [{from: a, to: rescue, outcome: error}]`)
 	each := harness.Figure(2, 50, 500) // of each kind there are at least two ways
+	large := harness.Figure(2, 10, 334)
 	synctest.Test(t, func(t *testing.T) {
 		names := make([]string, 0, len(badExecutors))
 		for name := range badExecutors {
@@ -129,7 +130,7 @@ transitions: [{from: a, to: b}]`)}
 		for _, name := range names {
 			count := each
 			if name == "enormous" || name == "huge" || name == "a huge error" || name == "too deep" {
-				count = (2*each + 2) / 3
+				count = large
 			}
 			for i := range count {
 				run := workflow.Run{ID: workflow.RunID(fmt.Sprint(name, "#", i)), Definition: d}
@@ -148,7 +149,7 @@ transitions: [{from: a, to: b}]`)}
 		require.NoError(t, err)
 		require.Equal(t, "good", out.Output["ok"], "another run")
 		require.NoError(t, e.Close(t.Context()))
-		t.Logf("%d ways to go wrong, %d times each (large ones %d), every run went on; violations: 0", len(names), each, (2*each+2)/3)
+		t.Logf("%d ways to go wrong, %d times each (large ones %d), every run went on; violations: 0", len(names), each, large)
 	})
 }
 

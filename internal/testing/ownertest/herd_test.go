@@ -90,12 +90,12 @@ func stampede(t *testing.T, n int, down bool) {
 	var ahead atomic.Int64
 	hook := &testhook.Hook{}
 	hook.OnNow(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
-	ctx := testhook.With(t.Context(), hook)
-	dir := filepath.Join(harness.Workspace(t), "engine")
+	hook.SetMaxNap(time.Second) // after which it looks at that clock again
+	ctx, dir := testhook.With(t.Context(), hook), filepath.Join(harness.Workspace(t), "engine")
 	const most = 50
 	h := &herd{tasks: map[workflow.RunID]int{}, crowd: min(2*most, int64(n)), full: make(chan struct{}), open: make(chan struct{})}
 	options := pawl.Options{
-		Executor: pawl.Handlers{"*": h.execute}, Durability: pawl.ProcessCrash,
+		Executor: pawl.Handlers{"*": h.execute}, Durability: pawl.ProcessCrash, Concurrency: 2 * most, // as many as may be loaded again
 		IdleAfter: 50 * time.Millisecond, MaxActive: n + 1,
 	}
 	d := witness.MustParse("name: sleeper\nstart: a\nnodes: [{id: a, wait: {for: 1000h}}, {id: b, task: t}]\ntransitions: [{from: a, to: b}]\n")

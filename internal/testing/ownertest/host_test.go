@@ -74,7 +74,7 @@ func (s *served) host(c command) reply {
 	took := time.Since(begin)
 	group.Wait()
 	stop()
-	if leak := goleak.Find(before); err == nil {
+	if leak := harness.FindLeaks(before); err == nil {
 		err = leak
 	}
 	if err != nil {
