@@ -81,7 +81,7 @@ func (p copyPlace) follow(t *testing.T, e *pawl.Engine) (ended chan error) {
 // long. One more commit makes sure that there is an entry of a later moment.
 func (p copyPlace) awaitKept(t *testing.T, e *pawl.Engine) {
 	t.Helper()
-	moment := time.Now()
+	moment := time.Now().Truncate(time.Millisecond) // as the engine writes it
 	publish(t, e, define(t, "name: last\nstart: a\nnodes: [{id: a}]\n"))
 	require.Eventually(t, func() bool {
 		r := p.last.Load()

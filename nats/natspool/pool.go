@@ -84,6 +84,7 @@ type entry struct {
 	committing int  // results that are on their way to the engine
 	answered   bool // a result is committed, or not wanted
 	copied     bool // its message was published before, perhaps by another pool
+	left       bool // its engine closes: the message is for the next one
 }
 
 // Bounds of a pool.
@@ -260,6 +261,7 @@ func (p *Pool) withdraw(k pawl.Key, owner int64, closing bool) {
 		return
 	}
 	delete(p.entries, k)
+	e.left = closing
 	p.turns.EndTurns(k)
 	if e.committing == 0 && !e.answered && !closing {
 		p.remove(e)

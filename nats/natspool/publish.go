@@ -101,15 +101,18 @@ func (p *Pool) publishLoop() {
 	defer p.conn.RemoveStatusListener(connected)
 	tick := time.NewTicker(p.options.Republish)
 	defer tick.Stop()
+	var again <-chan time.Time
 	for {
 		select {
 		case <-p.ctx.Done():
 			return
 		case <-p.wake:
 		case <-tick.C:
-			p.republish()
+			again = p.republish()
 		case <-connected:
-			p.republish()
+			again = p.republish()
+		case <-again:
+			again = p.republish()
 		}
 		for p.publishBatch() {
 		}
@@ -117,21 +120,26 @@ func (p *Pool) publishLoop() {
 }
 
 // republish has everything published that is out and held by nobody: what is in the stream is
-// refused.
+// refused. If JetStream does not answer, as right after a connection, it returns when to try again.
 //
-// It is cheap where nothing is lost, but for a refusal for each task that waits.
-func (p *Pool) republish() {
+// It is cheap where nothing is lost, but for a refusal for each task that waits. Without a connection it is the
+// next one that has it tried again.
+func (p *Pool) republish() (again <-chan time.Time) {
 	if p.isIdle() {
-		return
+		return nil
 	}
 	if err := p.restoreStream(); err != nil {
 		p.options.Logger.Warn("natspool: the stream cannot be had", "stream", p.names.stream(), "error", err)
-		return
+		if !p.conn.IsConnected() {
+			return nil
+		}
+		return time.After(publishPause)
 	}
 	keys := p.outKeys(time.Now())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.enqueue(keys...)
+	return nil
 }
 
 // isIdle reports whether the engine can do nothing more: what this pool has out may be another one's.
@@ -266,7 +274,7 @@ var errNoAnswer = errors.New("JetStream does not answer")
 //
 // A refusal as a repetition is a success: the stream has the task. While the message was on its way
 // the attempt may have ended; its removal may then have come before the message, which nobody else
-// would take out.
+// would take out. A message that was left for the next engine stays.
 func (p *Pool) awaitPublication(ctx context.Context, s publication) error {
 	select {
 	case <-s.future.Ok():
@@ -280,7 +288,8 @@ func (p *Pool) awaitPublication(ctx context.Context, s publication) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if e := p.entries[s.entry.task.Key]; !p.closed && (e == nil || e.answered) {
+	e := p.entries[s.entry.task.Key]
+	if over := e == nil && !s.entry.left || e != nil && e.answered; over && !p.closed {
 		p.remove(s.entry)
 	}
 	return nil

@@ -30,13 +30,12 @@ import (
 
 func openBlobs(t testing.TB, conn *nats.Conn) *natslog.Blobs {
 	t.Helper()
-	b, err := natslog.OpenBlobs(t.Context(), conn, natslog.BlobsOptions{})
-	require.NoError(t, err)
-	return b
+	return openReplicatedBlobs(t, conn, natslog.BlobsOptions{})
 }
 
 // Blobs in a bucket pass what every store must pass, and leave no file behind.
 func TestBlobsInABucket(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // other processes have files of that name
 	blobtest.Run(t, func(t *testing.T) func() blob.Store {
 		conn := connect(t, startServer(t).ClientURL())
 		return func() blob.Store { return openBlobs(t, conn) }
@@ -64,7 +63,7 @@ func TestBlobsAreDeleted(t *testing.T) {
 	gone, err := b.Delete(t.Context(), blobtest.Put(t, b, []byte("x")), time.Now().Add(time.Hour))
 	require.NoError(t, err)
 	require.True(t, gone)
-	js, err := jetstream.New(conn)
+	js, err := newJetStream(conn)
 	require.NoError(t, err)
 	s, err := js.Stream(t.Context(), "OBJ_pawl")
 	require.NoError(t, err)
@@ -77,7 +76,7 @@ func TestBlobsThatAreDamaged(t *testing.T) {
 	b := openBlobs(t, conn)
 	content := bytes.Repeat([]byte("0123456789"), 50_000)
 	hash := blobtest.Put(t, b, content)
-	js, err := jetstream.New(conn)
+	js, err := newJetStream(conn)
 	require.NoError(t, err)
 	objects, err := js.ObjectStore(t.Context(), "pawl")
 	require.NoError(t, err)
@@ -144,7 +143,7 @@ func TestListOfBlobsWithADamagedDescription(t *testing.T) {
 // Buckets that cannot be are refused.
 func TestBucketsThatCannotBe(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
-	js, err := jetstream.New(conn)
+	js, err := newJetStream(conn)
 	require.NoError(t, err)
 	_, err = js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: "brief", TTL: time.Hour})
 	require.NoError(t, err)
@@ -248,11 +247,12 @@ func TestReadersLeaveNoConsumers(t *testing.T) {
 	got, err := readLog(t, l, store.Position{})
 	require.NoError(t, err)
 	require.Len(t, got, 1)
-	js, err := jetstream.New(conn)
+	js, err := newJetStream(conn)
 	require.NoError(t, err)
 	for _, name := range []string{"PAWLLOG_left", "OBJ_pawl"} {
-		s, err := js.Stream(t.Context(), name)
-		require.NoError(t, err)
-		require.Zero(t, s.CachedInfo().State.Consumers, name)
+		require.Eventually(t, func() bool { // a reader does not wait until its consumer is gone
+			s, err := js.Stream(t.Context(), name)
+			return err == nil && s.CachedInfo().State.Consumers == 0
+		}, time.Minute, 10*time.Millisecond, name)
 	}
 }

@@ -104,7 +104,7 @@ func (c *cluster) awaitLeader(t testing.TB) {
 	require.Eventually(t, func() bool { // they have a leader
 		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ready", Subjects: []string{"ready"}, Replicas: 3})
 		return err == nil
-	}, time.Minute, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 }
 
 func (c *cluster) startMember(t testing.TB, i int) *exec.Cmd {
@@ -134,7 +134,7 @@ func (c *cluster) restart(t *testing.T, i int) {
 // system connects to the system account.
 func (c *cluster) system(t *testing.T) *nats.Conn {
 	t.Helper()
-	conn, err := nats.Connect(c.url(), nats.UserInfo("system", "system"))
+	conn, err := nats.Connect(c.url(), nats.UserInfo("system", "system"), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	return conn
@@ -150,25 +150,25 @@ func TestServersThatAreChecked(t *testing.T) {
 		err := natslog.CheckServers(t.Context(), system)
 		return errors.Is(err, natslog.ErrUnsafeServers) && err.Error() ==
 			"the NATS servers may lose what they have acknowledged: "+lazy+": set sync_interval: always in the block jetstream of its configuration"
-	}, time.Minute, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 	command, at := buildCommand(t), strings.ReplaceAll(c.url(), "nats://", "nats://system:system@")
 	doctor := func(status int, says string) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			got, out := command.try("doctor", "-s", at)
 			return got == status && strings.Contains(out, says)
-		}, time.Minute, 10*time.Millisecond)
+		}, patience, 10*time.Millisecond)
 	}
 	doctor(1, lazy)
 	c.members[1].Lazy = false
 	c.restart(t, 1)
-	require.Eventually(t, func() bool { return natslog.CheckServers(t.Context(), system) == nil }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return natslog.CheckServers(t.Context(), system) == nil }, patience, 10*time.Millisecond)
 	doctor(0, "all servers keep what they acknowledge\n")
 	kill(t, c.processes[2])
 	require.Eventually(t, func() bool { // the connection may have been with that server
 		err := natslog.CheckServers(t.Context(), system)
 		return err != nil && strings.Contains(err.Error(), "1 of 3 servers of the cluster do not answer")
-	}, time.Minute, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 	c.processes[2] = c.startMember(t, 2)
 
 	require.ErrorContains(t, natslog.CheckServers(t.Context(), connect(t, c.url())), "it takes a connection of the system account")
@@ -181,6 +181,7 @@ func TestServersThatAreChecked(t *testing.T) {
 // Servers without JetStream stand for no server of the cluster that does not answer, and a cluster without any that has it is not
 // safe.
 func TestServersThatHaveNoStreams(t *testing.T) {
+	t.Parallel()
 	conn := connect(t, startServer(t).ClientURL()) // another connection than that of a system account has its questions for itself
 	answer := func(texts ...string) error {
 		s, err := conn.Subscribe("$SYS.REQ.SERVER.PING.JSZ", func(m *nats.Msg) {
@@ -222,7 +223,7 @@ func TestAnEngineAtAClusterWhoseServersAreKilled(t *testing.T) {
 	const n = 300
 	c := startCluster(t)
 	conn := connect(t, c.url())
-	h := openEngine(t, conn, t.TempDir(), natspool.Options{Replicas: 3})
+	h := openEngine(t, conn, t.TempDir(), natspool.Options{Replicas: 3, Lease: briefLease})
 	log, bases := openReplicated(t, conn, natslog.Options{Replicas: 3}), openReplicatedBlobs(t, conn, natslog.BlobsOptions{Replicas: 3})
 	var kept atomic.Pointer[pawl.FollowReport]
 	followed := make(chan error, 1)
@@ -244,10 +245,7 @@ func TestAnEngineAtAClusterWhoseServersAreKilled(t *testing.T) {
 		c.restart(t, i)
 	}
 	requireResults(t, h.engine, n)
-	require.Eventually(t, func() bool { // Close has 10 s for what is left, in which the servers may look for a leader
-		r := kept.Load()
-		return r != nil && r.Err == nil && r.Waiting == 0 && !r.Base.IsZero()
-	}, time.Minute, 10*time.Millisecond)
+	awaitKept(t, h.engine, &kept) // Close has 10 s for what is left, in which the servers may look for a leader
 	h.stop()
 	require.NoError(t, <-followed)
 

@@ -1,12 +1,14 @@
 package natstest
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
@@ -24,11 +26,26 @@ type builtCommand struct {
 
 func buildCommand(t *testing.T) builtCommand {
 	t.Helper()
-	c := builtCommand{t, filepath.Join(t.TempDir(), "pawl-nats")}
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", c.path, "github.com/pawl-run/pawl/nats/cmd/pawl-nats").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return c
+	path, err := buildOnce()
+	require.NoError(t, err)
+	return builtCommand{t, path}
 }
+
+// commandDir is where the command is, if a test has asked for it. TestMain removes it.
+var commandDir string
+
+// buildOnce builds the command for all tests, and returns its path.
+var buildOnce = sync.OnceValues(func() (path string, err error) {
+	if commandDir, err = os.MkdirTemp("", "pawl-nats-*"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(commandDir, "pawl-nats")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/pawl-run/pawl/nats/cmd/pawl-nats").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the command: %w: %s", err, out)
+	}
+	return path, nil
+})
 
 // run returns what the command has printed, and requires its exit status.
 func (c builtCommand) run(status int, args ...string) string {
@@ -80,7 +97,7 @@ func TestCommandRecovers(t *testing.T) {
 	}
 	require.Contains(t, recoverIt(1), "the directory lacks nothing of the log")
 	require.Contains(t, recoverIt(2, "-give-up", "0"), "lacks nothing that the directory needs")
-	js, err := jetstream.New(conn)
+	js, err := newJetStream(conn)
 	require.NoError(t, err)
 	require.NoError(t, js.DeleteStream(t.Context(), "PAWLLOG_orders"))
 	require.Contains(t, recoverIt(2), "-replicas says on how many servers a new one is")

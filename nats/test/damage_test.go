@@ -30,7 +30,7 @@ import (
 // A bit flips in what a server has of the log, or of the bases, while it is down: the directory, and one that is made of them, is
 // refused, or it is as it was.
 func TestFlippedBitsOfServers(t *testing.T) {
-	trials := 12
+	trials := 6
 	if os.Getenv("PAWL_TEST") == "release" {
 		trials = 1000
 	}

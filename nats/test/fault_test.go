@@ -51,7 +51,7 @@ var ports atomic.Int64
 // comes back to it, were it the connection of a client to itself, which asks for a server that is away.
 func freePort(t testing.TB) int {
 	t.Helper()
-	const first, last = 10_000, 32_000
+	const first, last = 20_001, 32_000
 	for range last - first {
 		port := first + (os.Getpid()*97+int(ports.Add(1)))%(last-first)
 		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
@@ -66,14 +66,14 @@ func freePort(t testing.TB) int {
 // Workers and the server are processes that are killed with SIGKILL and come back while the engine
 // is closed and opened: no task is lost, and each result counts once.
 func TestServersAndWorkersThatAreKilled(t *testing.T) {
-	const n, workers, rounds = 1500, 3, 6
+	const n, workers, rounds = 700, 3, 6
 	port, files, dir := freePort(t), t.TempDir(), t.TempDir()
 	url := "nats://127.0.0.1:" + strconv.Itoa(port)
 	startServer := func() *exec.Cmd { return child(t, serverPort+"="+strconv.Itoa(port), serverDir+"="+files) }
 	server := startServer()
 	defer func() { kill(t, server) }()
 	conn := connect(t, url)
-	h := openEngine(t, conn, dir, natspool.Options{})
+	h := openEngine(t, conn, dir, natspool.Options{Lease: briefLease})
 	defer func() { h.stop() }()
 	crew := make([]*exec.Cmd, workers)
 	for i := range crew {
@@ -100,7 +100,7 @@ func TestServersAndWorkersThatAreKilled(t *testing.T) {
 			server = startServer()
 		case 2:
 			h.stop()
-			h = openEngine(t, conn, dir, natspool.Options{})
+			h = openEngine(t, conn, dir, natspool.Options{Lease: briefLease})
 		}
 	}
 	requireResults(t, h.engine, n)
@@ -109,11 +109,12 @@ func TestServersAndWorkersThatAreKilled(t *testing.T) {
 // A worker that is cut off loses its task to another after the lease: the first result counts, and
 // the engine keeps one.
 func TestALeaseThatRunsOut(t *testing.T) {
+	t.Parallel()
 	url := startServer(t).ClientURL()
 	conn := connect(t, url)
-	h := openEngine(t, conn, t.TempDir(), natspool.Options{})
+	h := openEngine(t, conn, t.TempDir(), natspool.Options{Lease: 5 * time.Second})
 	defer h.stop()
-	cut, err := nats.Connect(url)
+	cut, err := nats.Connect(url, nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	begun, finish := make(chan bool, 1), make(chan bool)
 	var group sync.WaitGroup

@@ -35,7 +35,7 @@ func TestOnceOnAFullDisk(t *testing.T) {
 		before := slog.Default()
 		slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
 		t.Cleanup(func() { slog.SetDefault(before) })
-		engine, stop := over.open(t, dir)
+		engine, stop := over.open(t, dir, longLease)
 		defer stop()
 		var made atomic.Int64
 		filled := make(chan func(), 1)

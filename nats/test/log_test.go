@@ -28,19 +28,25 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-func openLog(t testing.TB, conn *nats.Conn, name string) *natslog.Log {
-	t.Helper()
-	l, err := natslog.Open(t.Context(), conn, natslog.Options{Name: name})
-	require.NoError(t, err)
-	return l
+// patience is how long a test waits for servers: those of a cluster that has just formed, or has lost one, may look for a leader,
+// and any may be slow to answer on a machine that does much else.
+const patience = 5 * time.Minute
+
+// newJetStream returns what asks JetStream for a test, and waits longer for its answers than the product does.
+func newJetStream(conn *nats.Conn) (jetstream.JetStream, error) {
+	return jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
 }
 
-// again does something until it succeeds, for a minute: servers of a cluster that has just formed, or has lost one, may look
-// for a leader.
+func openLog(t testing.TB, conn *nats.Conn, name string) *natslog.Log {
+	t.Helper()
+	return openReplicated(t, conn, natslog.Options{Name: name})
+}
+
+// again does something until it succeeds, as long as patience lasts.
 func again(t testing.TB, do func() error) {
 	t.Helper()
 	err := do()
-	for late := time.Now().Add(time.Minute); err != nil && time.Now().Before(late); err = do() {
+	for late := time.Now().Add(patience); err != nil && time.Now().Before(late); err = do() {
 		<-time.After(10 * time.Millisecond)
 	}
 	require.NoError(t, err)
@@ -60,11 +66,33 @@ func openReplicatedBlobs(t testing.TB, conn *nats.Conn, o natslog.BlobsOptions) 
 	return b
 }
 
-func takeLog(t testing.TB, l store.Log, entry string) store.Position {
+func takeLog(t testing.TB, l store.Log, entry string) (p store.Position) {
 	t.Helper()
-	p, err := l.Take(t.Context(), func(store.Position) []byte { return []byte(entry) })
-	require.NoError(t, err)
+	again(t, func() (err error) {
+		p, err = l.Take(t.Context(), func(store.Position) []byte { return []byte(entry) })
+		return err
+	})
 	return p
+}
+
+// appendEntry appends an entry to a log. It repeats the same bytes, as every writer does, where the server was slow to answer. It
+// may be called by any goroutine.
+func appendEntry(ctx context.Context, l store.Log, entry []byte) (p store.Position, err error) {
+	err = repeatCall(func() error {
+		p, err = l.Append(ctx, entry)
+		return err
+	})
+	return p, err
+}
+
+// repeatCall calls a log until the answer is one that another call does not change.
+func repeatCall(call func() error) (err error) {
+	for late := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+		err = call()
+		if err == nil || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrNoSpace) || time.Now().After(late) {
+			return err
+		}
+	}
 }
 
 // readLog returns the entries of a log, or its first 20 bytes, and the error that ends it.
@@ -112,10 +140,10 @@ func TestEntriesInSeveralMessages(t *testing.T) {
 	l := openLog(t, conn, "large")
 	takeLog(t, l, "open")
 	large := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // 3.2 MB
-	p, err := l.Append(t.Context(), large)
+	p, err := appendEntry(t.Context(), l, large)
 	require.NoError(t, err)
 	require.Equal(t, store.PositionOf(5, large), p, "its number is that of its last message")
-	last, err := l.Append(t.Context(), []byte("small"))
+	last, err := appendEntry(t.Context(), l, []byte("small"))
 	require.NoError(t, err)
 	for e, err := range l.Read(t.Context(), store.Position{Seq: 1}) {
 		require.NoError(t, err)
@@ -133,7 +161,7 @@ func TestEntriesInSeveralMessages(t *testing.T) {
 	})
 	require.NoError(t, err)
 
-	js, err := jetstream.New(conn)
+	js, err := newJetStream(conn)
 	require.NoError(t, err)
 	for part := 1; part <= 2; part++ { // of three
 		m := nats.NewMsg(subjectOfLog(t, js, "large"))
@@ -159,7 +187,7 @@ func TestEntriesInSeveralMessages(t *testing.T) {
 // A message that is not an entry, or a missing one, is an error that says where.
 func TestDamageOfALogInAStream(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
-	js, err := jetstream.New(conn)
+	js, err := newJetStream(conn)
 	require.NoError(t, err)
 	publish := func(name, part string) {
 		m := nats.NewMsg(subjectOfLog(t, js, name))
@@ -183,7 +211,7 @@ func TestDamageOfALogInAStream(t *testing.T) {
 	l := openLog(t, conn, "hole")
 	takeLog(t, l, "open")
 	for _, e := range []string{"2", "3", "4"} {
-		_, err = l.Append(t.Context(), []byte(e))
+		_, err = appendEntry(t.Context(), l, []byte(e))
 		require.NoError(t, err)
 	}
 	s, err := js.Stream(t.Context(), "PAWLLOG_hole")
@@ -201,7 +229,7 @@ func TestDamageOfALogInAStream(t *testing.T) {
 	// The servers have lost the end, and do not say so.
 	require.NoError(t, js.DeleteStream(t.Context(), "PAWLLOG_hole"))
 	openLog(t, conn, "hole")
-	_, err = l.Append(t.Context(), []byte("5"))
+	_, err = appendEntry(t.Context(), l, []byte("5"))
 	requireCorrupt(t, err, "message 4 of the stream PAWLLOG_hole")
 	takeLog(t, l, "anew")
 	got, err = readLog(t, l, store.Position{})
@@ -213,7 +241,7 @@ func TestDamageOfALogInAStream(t *testing.T) {
 // that would lose some is refused.
 func TestStreamsThatKeepEverything(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
-	js, err := jetstream.New(conn)
+	js, err := newJetStream(conn)
 	require.NoError(t, err)
 	l, err := natslog.Open(t.Context(), conn, natslog.Options{Name: "small", MaxBytes: 10_000})
 	require.NoError(t, err)
@@ -223,14 +251,14 @@ func TestStreamsThatKeepEverything(t *testing.T) {
 	require.Error(t, s.DeleteMsg(t.Context(), 1))
 	many := 1
 	for ; err == nil || many == 1; many++ {
-		_, err = l.Append(t.Context(), make([]byte, 1000))
+		_, err = appendEntry(t.Context(), l, make([]byte, 1000))
 	}
 	require.ErrorIs(t, err, store.ErrNoSpace)
 	got, err := readLog(t, l, store.Position{})
 	require.NoError(t, err)
 	require.Len(t, got, many-1)
 	require.NoError(t, l.Drop(t.Context(), store.Position{Seq: first.Seq + 1}))
-	_, err = l.Append(t.Context(), make([]byte, 1000))
+	_, err = appendEntry(t.Context(), l, make([]byte, 1000))
 	require.NoError(t, err, "there is room again, and the writer goes on")
 
 	for name, c := range map[string]jetstream.StreamConfig{
@@ -363,7 +391,7 @@ func contendForLog(t *testing.T, url string, replicas, each int, perFailure int6
 			got[e.Seq] = string(e.Data)
 		}
 		return true
-	}, time.Minute, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 	total, owner := 0, byte(0)
 	for seq := uint64(1); seq <= uint64(len(got)); seq++ {
 		entry := got[seq]
@@ -382,6 +410,18 @@ func contendForLog(t *testing.T, url string, replicas, each int, perFailure int6
 	require.GreaterOrEqual(t, total, writers*each/2)
 }
 
+// awaitKept waits until a copy has all that was committed. One more commit makes sure that there is an entry of a later moment.
+func awaitKept(t *testing.T, e *pawl.Engine, last *atomic.Pointer[pawl.FollowReport]) {
+	t.Helper()
+	moment := time.Now().Truncate(time.Millisecond) // as the engine writes it
+	_, err := e.Publish(t.Context(), define(t, "name: last\nstart: a\nnodes: [{id: a}]\n"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		r := last.Load()
+		return r != nil && r.Err == nil && r.Waiting == 0 && !r.Base.IsZero() && !r.At.Before(moment)
+	}, patience, 10*time.Millisecond)
+}
+
 // A directory that is followed into a stream is restored elsewhere, although the server was killed
 // meanwhile.
 func TestADirectoryIsRestoredFromAStream(t *testing.T) {
@@ -390,7 +430,7 @@ func TestADirectoryIsRestoredFromAStream(t *testing.T) {
 	server := child(t, serverPort+"="+strconv.Itoa(port), serverDir+"="+files)
 	defer func() { kill(t, server) }()
 	conn := connect(t, url)
-	bases := openBlobs(t, conn)
+	log, bases := openLog(t, conn, "dir"), openBlobs(t, conn)
 	engine, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "here"), pawl.Options{
 		Executor: pawl.Handlers{"work": number}, Durability: pawl.ProcessCrash,
 	})
@@ -400,7 +440,7 @@ func TestADirectoryIsRestoredFromAStream(t *testing.T) {
 	var last atomic.Pointer[pawl.FollowReport]
 	go func() {
 		followed <- engine.Follow(t.Context(), pawl.FollowOptions{
-			Log: openLog(t, conn, "dir"), Bases: bases, Interval: time.Millisecond,
+			Log: log, Bases: bases, Interval: time.Millisecond,
 			Report: func(r pawl.FollowReport) {
 				last.Store(&r)
 				if r.Err == nil && !r.Base.IsZero() {
@@ -423,10 +463,7 @@ func TestADirectoryIsRestoredFromAStream(t *testing.T) {
 			server = child(t, serverPort+"="+strconv.Itoa(port), serverDir+"="+files)
 		}
 	}
-	require.Eventually(t, func() bool { // Close has 10 s for what is left, in which the server may still start
-		r := last.Load()
-		return r != nil && r.Err == nil && r.Waiting == 0
-	}, time.Minute, 10*time.Millisecond)
+	awaitKept(t, engine, &last) // Close has 10 s for what is left, in which the server may still start
 	require.NoError(t, engine.Close(t.Context()))
 	require.NoError(t, <-followed)
 
@@ -499,6 +536,7 @@ func TestAnEngineIsOpenedWithAFullStream(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // results wait for room
 	defer cancel()
 	_ = e.Close(ctx)
+	_ = e.Close(t.Context()) // its end is waited for
 	bases.away.Store(false)
 	e = open()
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -30,8 +30,12 @@ const (
 	workerURL   = "PAWLNATS_WORKER"  // a worker at this server
 )
 
-// lease is that of the pools of the tests.
-const lease = time.Second
+// Leases of the pools of the tests: by default one within which each worker gives a sign of life, and a brief one where one dies,
+// or is told something with its next heartbeat.
+const (
+	longLease  = time.Minute
+	briefLease = time.Second
+)
 
 // TestMain runs the tests, or what a test needs as a process of its own.
 func TestMain(m *testing.M) {
@@ -67,7 +71,11 @@ func TestMain(m *testing.M) {
 		os.Exit(workAsProcess(os.Getenv(workerURL)))
 	}
 	nodestrial.ServeChild(connectNode)
-	os.Exit(m.Run())
+	status := m.Run()
+	if commandDir != "" {
+		_ = os.RemoveAll(commandDir) // nothing depends on it
+	}
+	os.Exit(status)
 }
 
 // workAsProcess is a worker that squares numbers until it is killed.
@@ -95,7 +103,7 @@ func startServer(t testing.TB) *natsserver.Server {
 
 func connect(t testing.TB, url string) *nats.Conn {
 	t.Helper()
-	conn, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	conn, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	return conn
@@ -117,7 +125,7 @@ func openEngine(t testing.TB, conn *nats.Conn, dir string, o natspool.Options) *
 func openEngineWith(t testing.TB, conn *nats.Conn, dir string, o natspool.Options, blobs blob.Store) *opened {
 	t.Helper()
 	if o.Lease == 0 {
-		o.Lease = lease
+		o.Lease = longLease
 	}
 	if o.Republish == 0 {
 		o.Republish = time.Second

@@ -102,28 +102,33 @@ func (x *pooledTrial) requireOneVoice() {
 		}
 		_, err = answers.NextMsg(300 * time.Millisecond)
 		return err != nil // one answer to each
-	}, 2*time.Minute, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 }
 
 // open opens a node.
 func (x *pooledTrial) open(name string) {
 	conn := connect(x.t, natsURL(x.links[name].Port))
-	backend, err := natscluster.Open(x.t.Context(), conn, natscluster.Options{})
-	require.NoError(x.t, err)
+	var backend pawlcluster.Backend
+	again(x.t, func() (err error) {
+		backend, err = natscluster.Open(x.t.Context(), conn, natscluster.Options{})
+		return err
+	})
 	o := pawlcluster.Options{Node: name, Term: 2 * time.Second, Engine: pawl.Options{Durability: pawl.ProcessCrash, Logger: slog.New(slog.DiscardHandler)}}
 	newPool := func(ctx context.Context) (*natspool.Pool, error) {
-		return natspool.New(ctx, conn, natspool.Options{Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+		return natspool.New(ctx, conn, natspool.Options{Lease: 5 * time.Second, Republish: time.Second, Logger: slog.New(slog.DiscardHandler)})
 	}
 	if x.inPool {
 		o.Pool = func(ctx context.Context) (pawlcluster.Pool, error) { return newPool(ctx) }
 	} else {
-		pool, err := newPool(x.t.Context())
-		require.NoError(x.t, err)
+		var pool *natspool.Pool
+		again(x.t, func() (err error) { pool, err = newPool(x.t.Context()); return err })
 		o.Engine.Executor, o.Opened = pool, pool.Attach
 		x.ended = append(x.ended, func() { require.NoError(x.t, pool.Close(context.Background())) })
 	}
-	x.nodes[name], err = pawlcluster.Open(x.t.Context(), filepath.Join(x.dir, name), backend, o)
-	require.NoError(x.t, err)
+	again(x.t, func() (err error) {
+		x.nodes[name], err = pawlcluster.Open(x.t.Context(), filepath.Join(x.dir, name), backend, o)
+		return err
+	})
 }
 
 // takeOver has another node take over: that with the engine is closed and opened again, or cut off for a while.
@@ -150,14 +155,14 @@ func (x *pooledTrial) owner() (owner string) {
 			}
 		}
 		return false
-	}, time.Minute, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 	return owner
 }
 
 // ask asks the engine until it answers, wherever it is.
 func (x *pooledTrial) ask(question func(context.Context, *pawl.Engine) error) {
 	var failed error
-	for range 12 { // a minute
+	for late := time.Now().Add(patience); time.Now().Before(late); {
 		ctx, cancel := context.WithTimeout(x.t.Context(), 5*time.Second)
 		failed = pawl.ErrClosed
 		if e := x.nodes[x.owner()].Engine(); e != nil {

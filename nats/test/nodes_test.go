@@ -23,7 +23,7 @@ import (
 // cut, swallows or takes long. All that was acknowledged is there in the end, nothing of it twice, and when a fault is over somebody answers within
 // half a minute, if the machine is not busy.
 func TestNodesThroughFaults(t *testing.T) {
-	f := nodestrial.Figures{Trials: 1, Decks: 1, Most: 8, Recovery: 2 * time.Minute}
+	f := nodestrial.Figures{Trials: 1, Decks: 1, Most: 5, Recovery: 2 * time.Minute}
 	if os.Getenv("PAWL_TEST") == "release" { // 1,000 times SIGKILL, 200 times SIGSTOP, 700 faults of the network
 		f = nodestrial.Figures{Trials: 20, Decks: 5, Most: 100, Recovery: 30 * time.Second}
 	}
@@ -115,18 +115,21 @@ func (c *cluster) linksOfTwoServers(x *nodestrial.Trial) []*servers.Relay {
 func checkWriters(t *testing.T, conn *nats.Conn) {
 	js, err := jetstream.New(conn)
 	require.NoError(t, err)
-	s, err := js.Stream(t.Context(), "PAWLLOG_pawl")
-	require.NoError(t, err)
+	var s jetstream.Stream
+	again(t, func() (err error) { s, err = js.Stream(t.Context(), "PAWLLOG_pawl"); return err })
 	state := s.CachedInfo().State
 	require.Zero(t, state.NumDeleted)
-	consumer, err := js.OrderedConsumer(t.Context(), "PAWLLOG_pawl", jetstream.OrderedConsumerConfig{HeadersOnly: true})
-	require.NoError(t, err)
+	var consumer jetstream.Consumer
+	again(t, func() (err error) {
+		consumer, err = js.OrderedConsumer(t.Context(), "PAWLLOG_pawl", jetstream.OrderedConsumerConfig{HeadersOnly: true})
+		return err
+	})
 	messages, err := consumer.Messages()
 	require.NoError(t, err)
 	defer messages.Stop()
 	gone, last, lives := map[string]bool{}, "", 0
 	for seq := state.FirstSeq; seq <= state.LastSeq; seq++ {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		cancel()
 		require.NoError(t, err)

@@ -27,7 +27,7 @@ import (
 // bucketOf returns the stream of the bucket of openBlobs.
 func bucketOf(t *testing.T, conn *nats.Conn) (jetstream.JetStream, jetstream.Stream) {
 	t.Helper()
-	js, err := jetstream.New(conn)
+	js, err := newJetStream(conn)
 	require.NoError(t, err)
 	s, err := js.Stream(t.Context(), "OBJ_pawl")
 	require.NoError(t, err)
@@ -205,22 +205,18 @@ func TestChunksThatAreLost(t *testing.T) {
 
 // A Put whose context ends leaves nothing.
 func TestAPutThatIsCancelled(t *testing.T) {
-	conn := connect(t, startServer(t).ClientURL())
+	url := startServer(t).ClientURL()
+	conn := connect(t, url)
 	b := openBlobs(t, conn)
 	_, s := bucketOf(t, conn)
-	content := []byte(harness.RandomLetters(8 << 20))
 	ctx, cancel := context.WithCancel(t.Context())
-	chunks, err := conn.SubscribeSync("$O.pawl.C.>")
+	defer cancel()
+	begun := &dialer{[]byte(`"stream":"OBJ_pawl","seq":`), cancel} // the answer to a chunk
+	putter, err := nats.Connect(url, nats.Timeout(time.Minute), nats.SetCustomDialer(begun))
 	require.NoError(t, err)
-	put := make(chan error, 1)
-	go func() {
-		_, _, err := b.Put(ctx, bytes.NewReader(content))
-		put <- err
-	}()
-	_, err = chunks.NextMsg(time.Minute)
-	require.NoError(t, err)
-	cancel()
-	require.ErrorIs(t, <-put, context.Canceled)
+	defer putter.Close()
+	_, _, err = openBlobs(t, putter).Put(ctx, strings.NewReader(harness.RandomLetters(8<<20)))
+	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, countMessages(t, s))
 	require.Empty(t, blobtest.ListHashes(t, b))
 }

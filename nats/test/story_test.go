@@ -23,7 +23,7 @@ func number(_ context.Context, t pawl.Task) (any, error) {
 // A run whose tasks are performed by two workers ends with every result in its place.
 func TestTasksGoToWorkersAndBack(t *testing.T) {
 	onEach(t, func(t *testing.T, over transport) {
-		engine, stop := over.open(t, t.TempDir())
+		engine, stop := over.open(t, t.TempDir(), longLease)
 		defer stop()
 		defer workOver(t, over, "ann", 4, pawl.Handlers{"work": number})()
 		defer workOver(t, over, "bob", 4, pawl.Handlers{"work": number})()
@@ -41,7 +41,7 @@ nodes: [{id: a, task: work, retry: {maxAttempts: 3}, output: {output.a: result}}
 // A task says when it was dispatched and when its handler was called.
 func TestTasksTellTheirInstants(t *testing.T) {
 	onEach(t, func(t *testing.T, over transport) {
-		engine, stop := over.open(t, t.TempDir())
+		engine, stop := over.open(t, t.TempDir(), longLease)
 		defer stop()
 		seen := make(chan pawl.Task, 1)
 		before := time.Now().Truncate(time.Millisecond)
@@ -62,7 +62,7 @@ func TestTasksTellTheirInstants(t *testing.T) {
 // Errors, Snooze, panics and permanent failures are those of a handler in the engine's process.
 func TestWhatHandlersReturn(t *testing.T) {
 	onEach(t, func(t *testing.T, over transport) {
-		engine, stop := over.open(t, t.TempDir())
+		engine, stop := over.open(t, t.TempDir(), longLease)
 		defer stop()
 		var calls atomic.Int64
 		defer workOver(t, over, "ann", 4, pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
@@ -97,7 +97,7 @@ func TestWhatHandlersReturn(t *testing.T) {
 // A run that is cancelled cancels what its workers hold, and they take others.
 func TestACancelledRun(t *testing.T) {
 	onEach(t, func(t *testing.T, over transport) {
-		engine, stop := over.open(t, t.TempDir())
+		engine, stop := over.open(t, t.TempDir(), briefLease)
 		defer stop()
 		begun, cancelled := make(chan bool, 5), make(chan error, 5)
 		defer workOver(t, over, "ann", 1, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
@@ -122,7 +122,7 @@ func TestACancelledRun(t *testing.T) {
 // Once keeps its outcome over the attempts of a task, and details come back with the next.
 func TestOnceAndDetails(t *testing.T) {
 	onEach(t, func(t *testing.T, over transport) {
-		engine, stop := over.open(t, t.TempDir())
+		engine, stop := over.open(t, t.TempDir(), longLease)
 		defer stop()
 		var effects atomic.Int64
 		defer workOver(t, over, "ann", 1, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
@@ -145,7 +145,7 @@ func TestOnceAndDetails(t *testing.T) {
 // An outcome of Once that is too large to be kept, or to be sent, is an error of the handler: it is not asked for again and again.
 func TestOnceOfWhatIsTooLarge(t *testing.T) {
 	onEach(t, func(t *testing.T, over transport) {
-		engine, stop := over.open(t, t.TempDir())
+		engine, stop := over.open(t, t.TempDir(), longLease)
 		defer stop()
 		for _, size := range []int{1<<20 + 1<<10, 3 << 20} {
 			run := workflow.RunID(fmt.Sprint("r-", size))
@@ -167,7 +167,7 @@ func TestOnceOfWhatIsTooLarge(t *testing.T) {
 func TestARestartOfTheEngine(t *testing.T) {
 	onEach(t, func(t *testing.T, over transport) {
 		dir := t.TempDir()
-		engine, stop := over.open(t, dir)
+		engine, stop := over.open(t, dir, longLease)
 		begun, finish := make(chan bool, 3), make(chan bool)
 		var calls atomic.Int64
 		defer workOver(t, over, "ann", 3, pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
@@ -187,16 +187,16 @@ func TestARestartOfTheEngine(t *testing.T) {
 				}
 			}
 			return false
-		}, 10*time.Second, 10*time.Millisecond, "the engine shows who is at it")
+		}, time.Minute, 10*time.Millisecond, "the engine shows who is at it")
 		stop()
 		_, direct := over.(*overHTTP)
 		if !direct { // its stream keeps the results meanwhile
 			close(finish)
 		}
-		engine, stop = over.open(t, dir)
+		engine, stop = over.open(t, dir, longLease)
 		defer stop()
 		if direct { // it refuses results of tasks that the engine has not dispatched again
-			require.Eventually(t, func() bool { return over.queued(t) == 3 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return over.queued(t) == 3 }, time.Minute, time.Millisecond)
 			close(finish)
 		}
 		requireResults(t, engine, 3)

@@ -3,7 +3,7 @@ package natstest
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +19,7 @@ import (
 // refusal with the same code has another text.
 func TestTheRefusalOfASecondMessage(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
-	js, err := jetstream.New(conn)
+	js, err := newJetStream(conn)
 	require.NoError(t, err)
 	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "S", Subjects: []string{"s.*"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage,
@@ -50,18 +50,31 @@ func TestTheBoundOfAType(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
 	h := openEngine(t, conn, t.TempDir(), natspool.Options{Lease: time.Minute, Types: map[string]int{"work": 2}})
 	defer h.stop()
-	var now, most atomic.Int64
-	var begun = make(chan bool, 10)
+	var mu sync.Mutex
+	now, most := 0, 0
+	begun, second := make(chan bool, 10), make(chan bool)
+	meet := sync.OnceFunc(func() { close(second) })
 	handlers := pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
 		if task.Run == "c" {
 			begun <- true
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		if n := now.Add(1); n > most.Load() {
-			most.Store(n)
+		move := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			now += n
+			if most = max(most, now); most > 1 {
+				meet()
+			}
 		}
-		defer now.Add(-1)
+		move(1)
+		defer move(-1)
+		select {
+		case <-second: // the first one waits for it
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 		<-time.After(2 * time.Millisecond)
 		return task.Input.(map[string]any)["n"], nil
 	}}
@@ -73,15 +86,18 @@ func TestTheBoundOfAType(t *testing.T) {
 	require.NoError(t, h.engine.Cancel(t.Context(), "c", "enough"))
 	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(50)))
 	requireResults(t, h.engine, 50)
-	require.EqualValues(t, 2, most.Load())
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, 2, most)
 }
 
 // Tasks that are out are published again when the stream was lost, and tasks that are done are not.
 func TestALostStream(t *testing.T) {
+	t.Parallel()
 	conn := connect(t, startServer(t).ClientURL())
 	h := openEngine(t, conn, t.TempDir(), natspool.Options{})
 	defer h.stop()
-	js, err := jetstream.New(conn)
+	js, err := newJetStream(conn)
 	require.NoError(t, err)
 	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(20)))
 	queued := func() uint64 {
@@ -91,12 +107,12 @@ func TestALostStream(t *testing.T) {
 		}
 		return s.CachedInfo().State.Msgs
 	}
-	require.Eventually(t, func() bool { return queued() == 20 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return queued() == 20 }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, js.DeleteStream(t.Context(), "PAWL_tasks"))
-	require.Eventually(t, func() bool { return queued() == 20 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return queued() == 20 }, time.Minute, 10*time.Millisecond)
 	defer work(t, &natspool.Worker{Conn: conn, Capacity: 4}, pawl.Handlers{"work": number})()
 	requireResults(t, h.engine, 20)
-	require.Eventually(t, func() bool { return queued() == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return queued() == 0 }, time.Minute, 10*time.Millisecond)
 }
 
 // A task or a result that no message can carry fails its task, and says so.

@@ -31,7 +31,7 @@ transitions: [{from: put, to: open}]
 // blob is an error that fails its task for good, and the Put of a cancelled task is one as well.
 func TestBlobsOfTasks(t *testing.T) {
 	onEach(t, func(t *testing.T, over transport) {
-		engine, stop := over.open(t, t.TempDir())
+		engine, stop := over.open(t, t.TempDir(), briefLease)
 		defer stop()
 		content := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // 3.2 MB
 		begun, late := make(chan bool, 1), make(chan error, 1)
@@ -137,7 +137,7 @@ func TestAWorkerWithoutBlobs(t *testing.T) {
 // Details and outcomes that refer to a blob that is not there are refused at once, as they are in the engine's process.
 func TestValuesThatReferToNoBlob(t *testing.T) {
 	onEach(t, func(t *testing.T, over transport) {
-		engine, stop := over.open(t, t.TempDir())
+		engine, stop := over.open(t, t.TempDir(), longLease)
 		defer stop()
 		defer workOver(t, over, "ann", 1, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
 			ref := map[string]any{"$blob": "sha256:" + strings.Repeat("0", 64), "size": 7}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
@@ -21,8 +20,8 @@ import (
 
 // A transport is a way from an engine to its workers. The stories are told on each.
 type transport interface {
-	// open opens an engine; the function closes it and its pool.
-	open(t *testing.T, dir string) (*pawl.Engine, func())
+	// open opens an engine whose pool has a lease; the function closes both.
+	open(t *testing.T, dir string, lease time.Duration) (*pawl.Engine, func())
 	// queued returns how many tasks are with the pool's queue or with workers.
 	queued(t *testing.T) int
 	// run performs tasks until ctx is done.
@@ -35,13 +34,13 @@ type overNATS struct {
 	blobs blob.Store
 }
 
-func (o *overNATS) open(t *testing.T, dir string) (*pawl.Engine, func()) {
-	h := openEngineWith(t, o.conn, dir, natspool.Options{}, o.blobs)
+func (o *overNATS) open(t *testing.T, dir string, lease time.Duration) (*pawl.Engine, func()) {
+	h := openEngineWith(t, o.conn, dir, natspool.Options{Lease: lease}, o.blobs)
 	return h.engine, h.stop
 }
 
 func (o *overNATS) queued(t *testing.T) int {
-	js, err := jetstream.New(o.conn)
+	js, err := newJetStream(o.conn)
 	require.NoError(t, err)
 	s, err := js.Stream(t.Context(), "PAWL_tasks")
 	require.NoError(t, err)
@@ -63,7 +62,7 @@ func (o *overHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.pool.Load().Handler().ServeHTTP(w, r)
 }
 
-func (o *overHTTP) open(t *testing.T, dir string) (*pawl.Engine, func()) {
+func (o *overHTTP) open(t *testing.T, dir string, lease time.Duration) (*pawl.Engine, func()) {
 	pool, err := worker.New(worker.Options{Lease: lease, NoToken: true})
 	require.NoError(t, err)
 	engine, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pool, Durability: pawl.ProcessCrash})
@@ -128,7 +127,7 @@ func TestTypedHandlers(t *testing.T) {
 		return "hello " + in.Name + " of " + string(task.Run), err
 	})
 	onEach(t, func(t *testing.T, over transport) {
-		engine, stop := over.open(t, t.TempDir())
+		engine, stop := over.open(t, t.TempDir(), longLease)
 		defer stop()
 		defer workOver(t, over, "ann", 1, pawl.Handlers{"greet": greet})()
 		def := define(t, "name: greet\nstart: a\nnodes: [{id: a, task: greet, input: {name: input.name}, output: {output.text: result}}]")

@@ -70,7 +70,7 @@ func run(ctx context.Context, stdout io.Writer) (err error) {
 		}
 	}()
 	for _, name := range []string{"dan", "eve"} {
-		conn, err := nats.Connect(f.url, nats.MaxReconnects(-1))
+		conn, err := nats.Connect(f.url, nats.MaxReconnects(-1), nats.Timeout(time.Minute))
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ type fleet struct {
 
 // open opens a node with a connection of its own.
 func (f *fleet) open(ctx context.Context, name string) error {
-	conn, err := nats.Connect(f.url, nats.MaxReconnects(-1))
+	conn, err := nats.Connect(f.url, nats.MaxReconnects(-1), nats.Timeout(time.Minute))
 	if err != nil {
 		return err
 	}
@@ -145,20 +145,25 @@ func (f *fleet) takeOrders(ctx context.Context, stdout io.Writer) error {
 	return nil
 }
 
-// closeOwner closes the node with the engine, as the new version of a service does, and opens it again.
+// closeOwner closes the node with the engine, as the new version of a service does, and opens it again. A node that
+// loses the engine before it is found is none to be closed.
 func (f *fleet) closeOwner(ctx context.Context) error {
-	var owner *pawl.Engine
-	err := f.ask(ctx, func(e *pawl.Engine) error { owner = e; return nil })
-	for name, n := range f.nodes {
-		if err == nil && n.Engine() == owner {
-			f.closed++
-			if err = n.Close(ctx); err == nil {
-				err = f.open(ctx, name)
-			}
+	for {
+		var owner *pawl.Engine
+		if err := f.ask(ctx, func(e *pawl.Engine) error { owner = e; return nil }); err != nil {
 			return err
 		}
+		for name, n := range f.nodes {
+			if n.Engine() != owner {
+				continue
+			}
+			f.closed++
+			if err := n.Close(ctx); err != nil {
+				return err
+			}
+			return f.open(ctx, name)
+		}
 	}
-	return err
 }
 
 // patience is for how long somebody asks again whom nobody could answer.

@@ -24,7 +24,7 @@ func serveNode(ctx context.Context, order string) error {
 	if _, err := fmt.Sscan(order, &url, &dir, &name); err != nil {
 		return err
 	}
-	conn, err := nats.Connect(url, nats.MaxReconnects(-1))
+	conn, err := nats.Connect(url, nats.MaxReconnects(-1), nats.Timeout(time.Minute))
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ const serverURL = "PAWL_NATS_WORKERS_URL"
 
 // work is a worker process. There is no line about leases, heartbeats or reconnecting: Run does that.
 func work(ctx context.Context, url string) error {
-	conn, err := nats.Connect(url, nats.MaxReconnects(-1))
+	conn, err := nats.Connect(url, nats.MaxReconnects(-1), nats.Timeout(time.Minute))
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	defer s.WaitForShutdown()
 	defer s.Shutdown()
-	conn, err := nats.Connect(s.ClientURL(), nats.MaxReconnects(-1))
+	conn, err := nats.Connect(s.ClientURL(), nats.MaxReconnects(-1), nats.Timeout(time.Minute))
 	if err != nil {
 		return err
 	}
