@@ -145,8 +145,8 @@ func (f *fleet) takeOrders(ctx context.Context, stdout io.Writer) error {
 	return nil
 }
 
-// closeOwner closes the node with the engine, as the new version of a service does, and opens it again. A node that
-// loses the engine before it is found is none to be closed.
+// closeOwner closes the node with the engine, as the new version of a service does, and opens it again. If that node
+// loses the engine before it is closed, it closes the node that has the engine then.
 func (f *fleet) closeOwner(ctx context.Context) error {
 	for {
 		var owner *pawl.Engine
