@@ -52,7 +52,7 @@ const (
 	maxArgBytes  = 128 << 10        // of all arguments; systems allow at least as much in one
 	maxErrors    = 4 << 10          // bytes of the end of standard error that are kept
 	waitDelay    = 2 * time.Second  // for output that a left process holds open
-	killDelay    = 30 * time.Second // for processes that were killed, which end when they have a processor
+	killDelay    = 10 * time.Second // for killed processes: zombies may stay, where nobody reaps them
 )
 
 // Exec returns a handler that runs one program, without a shell.

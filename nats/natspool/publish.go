@@ -274,7 +274,8 @@ var errNoAnswer = errors.New("JetStream does not answer")
 //
 // A refusal as a repetition is a success: the stream has the task. While the message was on its way
 // the attempt may have ended; its removal may then have come before the message, which nobody else
-// would take out. A message that was left for the next engine stays.
+// would take out. A message that was left for the next engine stays, unless its attempt
+// got its result after that.
 func (p *Pool) awaitPublication(ctx context.Context, s publication) error {
 	select {
 	case <-s.future.Ok():
@@ -289,7 +290,7 @@ func (p *Pool) awaitPublication(ctx context.Context, s publication) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.entries[s.entry.task.Key]
-	if over := e == nil && !s.entry.left || e != nil && e.answered; over && !p.closed {
+	if over := e == nil && (!s.entry.left || s.entry.answered) || e != nil && e.answered; over && !p.closed {
 		p.remove(s.entry)
 	}
 	return nil

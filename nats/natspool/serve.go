@@ -143,7 +143,8 @@ func (p *Pool) beginCommit(k pawl.Key) *entry {
 }
 
 // endCommit notes that an attempt has a result before its worker hears of it and
-// acknowledges: from then on it is not published again. Another holder than the worker is told.
+// acknowledges: from then on it is not published again. Another holder than the worker is told; and a copy that came into the stream
+// while the engine closed is taken out.
 //
 // An unsure verdict changes nothing: the worker sends the result again. A holder who is not the sender
 // has worked in vain; the removal of the message tells it.
@@ -159,7 +160,7 @@ func (p *Pool) endCommit(e *entry, worker string, verdict remote.Verdict) {
 	}
 	e.answered = true
 	p.turns.EndTurns(e.task.Key)
-	if e.holder != "" && e.holder != worker && !p.closed {
+	if (e.left || e.holder != "" && e.holder != worker) && !p.closed {
 		p.remove(e)
 	}
 }

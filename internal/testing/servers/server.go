@@ -205,7 +205,7 @@ func guard(pid int, dir string) (io.Closer, error) {
 
 // startGuardian starts a guardian, which runs a script in the end. It reads from a pipe whose other end only this process has.
 func startGuardian(script string, args ...string) (io.Closer, error) {
-	cmd := exec.Command("sh", append([]string{"-c", "read -r x; " + script, "guard"}, args...)...)
+	cmd := exec.Command("sh", append([]string{"-c", "trap '' INT TERM HUP; read -r x; " + script, "guard"}, args...)...)
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
