@@ -67,7 +67,7 @@ type lease struct {
 // maxClock is how far the clock of a node may be from that of the servers without a word. The time for an answer counts as well.
 const maxClock = time.Minute
 
-// renew looks at the cell, and writes into it if the lease is this node's, or nobody's. It returns who has the lease; held says that
+// renewTerm looks at the cell, and writes into it if the lease is this node's, or nobody's. It returns who has the lease; held says that
 // it is this node's, and was written just now.
 //
 // Somebody else's claim is left alone until this node itself has seen it unchanged for the Term that the claim names, so a node that
@@ -79,7 +79,7 @@ const maxClock = time.Minute
 //
 // A node that is open, which has the engine or is about to, only renews a claim of its own: after any other one, also after one that was given
 // back since, its engine may not know what was acknowledged.
-func (l *lease) renew(ctx context.Context, behind, open bool) (owner Owner, held bool, err error) {
+func (l *lease) renewTerm(ctx context.Context, behind, open bool) (owner Owner, held bool, err error) {
 	if err := l.look(ctx); err != nil {
 		return l.seen.Owner, false, err
 	}
@@ -105,11 +105,11 @@ func (l *lease) renew(ctx context.Context, behind, open bool) (owner Owner, held
 	return owner, err == nil && owner.Node == l.self.Node, err
 }
 
-// release lets the others have the lease, if it is this node's, and returns who has it then. After an error nobody knows.
+// giveUpTerm lets the others have the lease, if it is this node's, and returns who has it then. After an error nobody knows.
 //
 // It writes a claim of nobody, which others take at their next look, in place of letting them wait for the term. It looks first, so
 // that a node that has lost the lease meanwhile does not take it from the new owner.
-func (l *lease) release(ctx context.Context) (Owner, error) {
+func (l *lease) giveUpTerm(ctx context.Context) (Owner, error) {
 	if err := l.look(ctx); err != nil || l.seen.Node != l.self.Node {
 		return l.seen.Owner, err
 	}

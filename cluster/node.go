@@ -267,7 +267,7 @@ func (n *Node) shutDown(ctx context.Context) {
 	}
 	released, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.o.Term)
 	defer cancel()
-	if _, err := n.lease.release(released); err != nil { // it ends by itself
+	if _, err := n.lease.giveUpTerm(released); err != nil { // it ends by itself
 		n.o.Report(Status{Owner: n.status.Owner, Err: err})
 	}
 	n.mu.Lock()
@@ -354,7 +354,7 @@ func (n *Node) renewLease(behind, open bool) (owner Owner, held bool, err error)
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, most)
 	defer cancel()
-	if owner, held, err = n.lease.renew(ctx, behind, open); held {
+	if owner, held, err = n.lease.renewTerm(ctx, behind, open); held {
 		n.mu.Lock()
 		n.ends = n.lease.earliest.Add(n.o.Term) // nobody has seen the claim before
 		n.mu.Unlock()
@@ -430,7 +430,7 @@ func (n *Node) yieldLease(cause error) {
 	ctx, cancel := context.WithTimeout(n.ctx, n.o.Term)
 	defer cancel()
 	for ctx.Err() == nil {
-		owner, err := n.lease.release(ctx)
+		owner, err := n.lease.giveUpTerm(ctx)
 		if err == nil && owner.Node != "" && owner.Node != n.o.Node {
 			return // the loop follows it
 		}
@@ -473,7 +473,7 @@ func (n *Node) renewUntilClosed() (end func()) {
 	renewing := n.renewInTerms(ctx, func() bool {
 		within, done := context.WithTimeout(ctx, n.o.Term)
 		defer done()
-		_, _, _ = n.lease.renew(within, false, true) // the log says whose commits count
+		_, _, _ = n.lease.renewTerm(within, false, true) // the log says whose commits count
 		return true
 	})
 	return func() {

@@ -382,7 +382,7 @@ func (f *follower) startBase(ctx context.Context) {
 			case <-ctx.Done():
 			}
 		}()
-		_ = f.retry(ctx, &f.baseErr, func(ctx context.Context) error { // whoever ended it knows why
+		_ = f.retryCall(ctx, &f.baseErr, func(ctx context.Context) error { // whoever ended it knows why
 			defer f.o.HoldBlobs()()
 			b := baseBuilder{dir: f.dir, from: f.o.Blobs, to: f.o.Bases}
 			hash, err := b.makeBase(ctx)

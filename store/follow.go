@@ -153,10 +153,10 @@ func (f *follower) limitDrain(ctx context.Context, stop context.CancelCauseFunc)
 // Taking the log comes first, which fences a follower of an earlier life, or on another machine.
 // A base is begun at once, since the entries of this life mean nothing without one.
 func (f *follower) followUntil(ctx context.Context) error {
-	if err := f.retry(ctx, &f.logErr, f.checkCopy); err != nil {
+	if err := f.retryCall(ctx, &f.logErr, f.checkCopy); err != nil {
 		return err
 	}
-	if err := f.retry(ctx, &f.logErr, f.takeLog); err != nil {
+	if err := f.retryCall(ctx, &f.logErr, f.takeLog); err != nil {
 		return err
 	}
 	f.startBase(ctx)
@@ -174,9 +174,9 @@ func (f *follower) followUntil(ctx context.Context) error {
 			return f.keepLast(ctx)
 		case b := <-f.bases:
 			f.busy = false
-			err = f.retry(ctx, &f.logErr, func(ctx context.Context) error { return f.keepBase(ctx, b) })
+			err = f.retryCall(ctx, &f.logErr, func(ctx context.Context) error { return f.keepBase(ctx, b) })
 		case <-tick.C:
-			err = f.retry(ctx, &f.logErr, f.shipChanges)
+			err = f.retryCall(ctx, &f.logErr, f.shipChanges)
 		}
 		if err != nil {
 			return err
@@ -193,7 +193,7 @@ func (f *follower) followUntil(ctx context.Context) error {
 func (f *follower) keepSome(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
 	defer cancel()
-	f.tell(&f.logErr, f.shipChanges(ctx))
+	f.tellOutcome(&f.logErr, f.shipChanges(ctx))
 }
 
 // keepLast appends the last changes of a directory that is closed.
@@ -201,11 +201,11 @@ func (f *follower) keepSome(ctx context.Context) {
 // A life that never came to a base has left nothing from which it could be restored, and says so.
 func (f *follower) keepLast(ctx context.Context) error {
 	f.building.Wait()
-	err := f.retry(ctx, &f.logErr, f.shipChanges)
+	err := f.retryCall(ctx, &f.logErr, f.shipChanges)
 	select {
 	case b := <-f.bases: // it was complete before
 		if err == nil {
-			err = f.retry(ctx, &f.logErr, func(ctx context.Context) error { return f.keepBase(ctx, b) })
+			err = f.retryCall(ctx, &f.logErr, func(ctx context.Context) error { return f.keepBase(ctx, b) })
 		}
 	default:
 	}
@@ -215,16 +215,16 @@ func (f *follower) keepLast(ctx context.Context) error {
 	return err
 }
 
-// retry calls try until it succeeds, with growing pauses, or there is no sense in it. last is the error of the last try, which is told.
+// retryCall calls try until it succeeds, with growing pauses, or there is no sense in it. last is the error of the last try, which is told.
 //
 // It gives up where trying again cannot help: somebody else has the log, or the directory or the log is broken.
-func (f *follower) retry(ctx context.Context, last *error, try func(context.Context) error) error {
+func (f *follower) retryCall(ctx context.Context, last *error, try func(context.Context) error) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := try(ctx)
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx) // it has not failed
 		}
-		f.tell(last, err)
+		f.tellOutcome(last, err)
 		switch {
 		case err == nil:
 			return nil
@@ -249,8 +249,8 @@ func waitOut(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// tell reports how far the copy is, and what became of the last try, for which last is logErr or baseErr.
-func (f *follower) tell(last *error, err error) {
+// tellOutcome reports how far the copy is, and what became of the last try, for which last is logErr or baseErr.
+func (f *follower) tellOutcome(last *error, err error) {
 	f.mu.Lock()
 	*last = err
 	f.report.Waiting, f.report.Err = f.dir.tapes.countWaiting(), errors.Join(f.logErr, f.baseErr)

@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	defer engine.Close(ctx)
 
 	// Two of these three answer: the join fires at the second answer.
-	isNew, err := ask(ctx, engine, workflow.Run{ID: "two-answer", Definition: def}, "slow", "ann", "bob")
+	isNew, err := askSuppliers(ctx, engine, workflow.Run{ID: "two-answer", Definition: def}, "slow", "ann", "bob")
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 
 	// Only one of these does: the join fires when its timeout is over, with
 	// what there is. The timeout is durable; it counts from the first answer.
-	isNew, err = ask(ctx, engine, workflow.Run{ID: "one-answers", Definition: def}, "slow", "ann", "slower")
+	isNew, err = askSuppliers(ctx, engine, workflow.Run{ID: "one-answers", Definition: def}, "slow", "ann", "slower")
 	if err != nil {
 		return err
 	}
@@ -106,9 +106,9 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	return report(ctx, engine, "one-answers", stdout)
 }
 
-// ask starts a run, and reports whether it is new: the suppliers of one that is
+// askSuppliers starts a run, and reports whether it is new: the suppliers of one that is
 // there already may have been asked by a process before this one.
-func ask(ctx context.Context, engine *pawl.Engine, run workflow.Run, names ...string) (isNew bool, err error) {
+func askSuppliers(ctx context.Context, engine *pawl.Engine, run workflow.Run, names ...string) (isNew bool, err error) {
 	_, err = engine.Summary(ctx, run.ID)
 	if isNew = errors.Is(err, pawl.ErrRunNotFound); err != nil && !isNew {
 		return false, err

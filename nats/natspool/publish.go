@@ -108,23 +108,23 @@ func (p *Pool) publishLoop() {
 			return
 		case <-p.wake:
 		case <-tick.C:
-			again = p.republish()
+			again = p.republishTasks()
 		case <-connected:
-			again = p.republish()
+			again = p.republishTasks()
 		case <-again:
-			again = p.republish()
+			again = p.republishTasks()
 		}
 		for p.publishBatch() {
 		}
 	}
 }
 
-// republish has everything published that is out and held by nobody: what is in the stream is
+// republishTasks has everything published that is out and held by nobody: what is in the stream is
 // refused. If JetStream does not answer, as right after a connection, it returns when to try again.
 //
 // It is cheap where nothing is lost, but for a refusal for each task that waits. Without a connection it is the
 // next one that has it tried again.
-func (p *Pool) republish() (again <-chan time.Time) {
+func (p *Pool) republishTasks() (again <-chan time.Time) {
 	if p.isIdle() {
 		return nil
 	}

@@ -56,7 +56,7 @@ type options struct {
 
 // run fuzzes the targets that the options choose, and returns an error if one of them fails.
 func run(out io.Writer, o options) error {
-	chosen := turnOf(choose(o), today(), o.days)
+	chosen := turnOf(choose(o), numberOfToday(), o.days)
 	if len(chosen) == 0 {
 		return fmt.Errorf("no target is called %s", strings.Join(o.names, " "))
 	}
@@ -86,8 +86,8 @@ func run(out io.Writer, o options) error {
 	return nil
 }
 
-// today returns the number of the day, in UTC, since 1970: the one that PAWL_DAY names, to repeat what failed on it.
-func today() int {
+// numberOfToday returns the number of the day, in UTC, since 1970: the one that PAWL_DAY names, to repeat what failed on it.
+func numberOfToday() int {
 	if day, err := strconv.Atoi(os.Getenv("PAWL_DAY")); err == nil && day >= 0 {
 		return day
 	}
