@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -17,79 +16,6 @@ import (
 
 // publishPause is the time after a batch that failed in part.
 const publishPause = 500 * time.Millisecond
-
-// ensureStream makes the stream, or changes it to what the options say.
-//
-// One message of a subject, and new ones refused, is what makes it harmless to publish everything
-// again. It is in the memory of the servers: the engine's directory is durable, and what
-// the stream
-// loses is published anew.
-func (p *Pool) ensureStream(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
-	defer cancel()
-	_, err := p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: p.names.stream(), Subjects: []string{p.names.tasks()}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage,
-		Replicas: p.options.Replicas, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
-		AllowDirect: false,
-	})
-	if err != nil {
-		return fmt.Errorf("make the stream %s: %w", p.names.stream(), err)
-	}
-	return nil
-}
-
-// ensureConsumer makes the consumer of a type's tasks of a class, once in the life of a stream. No message
-// may be of two consumers: that of the first class, which may have had all, is changed
-// first, and where it gets them the others are deleted first.
-//
-// A work queue refuses a consumer whose filter meets that of another one, and both options and the
-// program may have changed since the stream was made; hence the order. It calls itself once at most,
-// for class 0. served remembers what is there, until restoreStream empties it.
-func (p *Pool) ensureConsumer(q classQueue) error {
-	filter, bound := p.names.tasksOfClass(q.taskType, q.class, "*"), p.options.boundOf(q.taskType)
-	if bound > 0 {
-		q.class, filter = 0, p.names.tasksOf(q.taskType)
-	}
-	p.mu.Lock()
-	known := p.served[q]
-	p.mu.Unlock()
-	if known {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(p.ctx, jet.Timeout)
-	defer cancel()
-	var err error
-	switch {
-	case q.class != 0:
-		err = p.ensureConsumer(classQueue{q.taskType, 0})
-	case bound > 0:
-		err = p.deleteLater(ctx, q.taskType)
-	}
-	if err == nil {
-		_, err = p.js.CreateOrUpdateConsumer(ctx, p.names.stream(), jetstream.ConsumerConfig{
-			Durable: q.consumer(), FilterSubject: filter, AckPolicy: jetstream.AckExplicitPolicy,
-			AckWait: p.options.Lease, MaxDeliver: -1, MaxAckPending: bound, MemoryStorage: true,
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("make the consumer %s: %w", q.consumer(), err)
-	}
-	p.mu.Lock()
-	p.served[q] = true
-	p.mu.Unlock()
-	return nil
-}
-
-// deleteLater deletes the consumers of a type's classes behind the first.
-func (p *Pool) deleteLater(ctx context.Context, taskType string) error {
-	for c := class(1); c < classes; c++ {
-		err := p.js.DeleteConsumer(ctx, p.names.stream(), classQueue{taskType, c}.consumer())
-		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			return err
-		}
-	}
-	return nil
-}
 
 // publishLoop publishes what is dispatched, and what is out when it may have been lost.
 //
@@ -147,26 +73,6 @@ func (p *Pool) isIdle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.idle
-}
-
-// restoreStream makes the stream and, as they come, the consumers again where they are lost.
-//
-// served is emptied before and filled again by ensureConsumer, so that a consumer that fails here is
-// made when its next task comes.
-func (p *Pool) restoreStream() error {
-	p.mu.Lock()
-	served := p.served
-	p.served = map[classQueue]bool{}
-	p.mu.Unlock()
-	if err := p.ensureStream(p.ctx); err != nil {
-		return err
-	}
-	for q := range served {
-		if err := p.ensureConsumer(q); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // copyHeader is in each message that may be a copy: of one that its worker acknowledges at this instant, since the

@@ -8,11 +8,13 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -232,7 +234,7 @@ func TestAnEngineAtAClusterWhoseServersAreKilled(t *testing.T) {
 			Log: log, Bases: bases, Interval: time.Millisecond, Report: func(r pawl.FollowReport) { kept.Store(&r) },
 		})
 	}()
-	begun := make(chan bool, n)
+	begun := make(chan bool, 10*n) // also of tasks that come again
 	defer work(t, &natspool.Worker{Conn: conn, Capacity: 4}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
 		begun <- true
 		return number(ctx, task)
@@ -259,4 +261,66 @@ func TestAnEngineAtAClusterWhoseServersAreKilled(t *testing.T) {
 	require.NoError(t, err)
 	requireResults(t, engine, n)
 	require.NoError(t, engine.Close(t.Context()))
+}
+
+// A stream whose only server is gone is made anew on another one, with all tasks that are out, once the others say that it is away, which takes
+// them some minutes.
+func TestAStreamWhoseServerIsGone(t *testing.T) {
+	t.Parallel()
+	harness.TurnOfDay(t, harness.Figure(6, 3, 1))
+	const n = 20
+	c := startCluster(t)
+	conn := connect(t, c.url())
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	h := openEngine(t, conn, t.TempDir(), natspool.Options{})
+	defer h.stop()
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(n)))
+	home := -1
+	require.Eventually(t, func() bool {
+		stream, err := js.Stream(t.Context(), "PAWL_tasks")
+		if err != nil {
+			return false
+		}
+		home = slices.IndexFunc(c.members, func(m server.Member) bool { return fmt.Sprint("n", m.Number) == stream.CachedInfo().Cluster.Leader })
+		return home >= 0 && stream.CachedInfo().State.Msgs == n
+	}, patience, 10*time.Millisecond)
+	kill(t, c.processes[home])
+	c.processes = slices.Delete(c.processes, home, home+1)
+	defer work(t, &natspool.Worker{Conn: conn}, pawl.Handlers{"work": number})()
+	requireResults(t, h.engine, n)
+}
+
+// A stream without a leader, as where the replicas have lost what they had agreed on, is made anew by the pool that finds it.
+func TestAStreamWithoutALeader(t *testing.T) {
+	t.Parallel()
+	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true}) // the test is its JetStream
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	require.True(t, s.ReadyForConnections(time.Minute))
+	conn := connect(t, s.ClientURL())
+	var deleted atomic.Bool
+	_, err = conn.Subscribe("$JS.API.STREAM.>", func(m *nats.Msg) {
+		answer := `{"error": {"code": 503, "err_code": 10008, "description": "JetStream system temporarily unavailable"}}`
+		switch what := strings.Split(m.Subject, ".")[3]; {
+		case what == "DELETE":
+			deleted.Store(true)
+			answer = `{"success": true}`
+		case what == "CREATE" && deleted.Load():
+			answer = `{"config": {"name": "PAWL_tasks"}, "cluster": {"leader": "n1"}}`
+		case deleted.Load():
+			answer = `{"error": {"code": 404, "err_code": 10059, "description": "stream not found"}}`
+		case what == "INFO":
+			answer = `{"config": {"name": "PAWL_tasks"}, "cluster": {"name": "pawl", "replicas": [{"name": "n0", "current": false}]}}`
+		}
+		if err := m.Respond([]byte(answer)); err != nil {
+			t.Error(err)
+		}
+	})
+	require.NoError(t, err)
+	pool, err := natspool.New(t.Context(), connect(t, s.ClientURL()), natspool.Options{})
+	require.NoError(t, err)
+	require.True(t, deleted.Load())
+	require.NoError(t, pool.Close(t.Context()))
 }

@@ -3,6 +3,7 @@ package natstest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -168,8 +169,10 @@ func items(n int) map[string]any { return nodestrial.MakeInput(n) }
 // requireResults requires every result in its place, and as many completions.
 func requireResults(t testing.TB, e *pawl.Engine, n int) {
 	t.Helper()
-	out, err := e.Wait(t.Context(), "r")
-	require.NoError(t, err)
+	late, stop := context.WithTimeoutCause(t.Context(), 2*patience, errors.New("a task is not performed"))
+	defer stop()
+	out, err := e.Wait(late, "r")
+	require.NoError(t, err, context.Cause(late))
 	require.NoError(t, out.Err())
 	results := out.Output["results"].([]any)
 	require.Len(t, results, n)
