@@ -47,7 +47,8 @@ type Pool struct {
 	wake    chan struct{} // there is something to publish
 	sweep   chan struct{} // there is something to remove
 
-	broken map[string]time.Time // since when a consumer, or "" for the stream, is seen to be broken; of the goroutine of publishLoop
+	stream streamState
+	again  <-chan time.Time // when publishLoop tries again to make the stream
 
 	mu       sync.Mutex
 	engine   engineCalls // attached; nil without an engine, or if it can do nothing more
@@ -115,7 +116,7 @@ func New(ctx context.Context, conn *nats.Conn, o Options) (*Pool, error) {
 	}
 	p := &Pool{
 		conn: conn, js: js, options: o, names: names(o.Name), slots: make(chan struct{}, maxCalls), wake: make(chan struct{}, 1), sweep: make(chan struct{}, 1),
-		entries: map[pawl.Key]*entry{}, served: map[classQueue]bool{}, broken: map[string]time.Time{},
+		entries: map[pawl.Key]*entry{}, served: map[classQueue]bool{}, stream: streamState{broken: map[string]sighting{}},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	if err := p.openStream(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -27,18 +28,17 @@ func (p *Pool) publishLoop() {
 	defer p.conn.RemoveStatusListener(connected)
 	tick := time.NewTicker(p.options.Republish)
 	defer tick.Stop()
-	var again <-chan time.Time
 	for {
 		select {
 		case <-p.ctx.Done():
 			return
 		case <-p.wake:
 		case <-tick.C:
-			again = p.republishTasks()
+			p.republishTasks()
 		case <-connected:
-			again = p.republishTasks()
-		case <-again:
-			again = p.republishTasks()
+			p.republishTasks()
+		case <-p.again:
+			p.republishTasks()
 		}
 		for p.publishBatch() {
 		}
@@ -46,26 +46,30 @@ func (p *Pool) publishLoop() {
 }
 
 // republishTasks has everything published that is out and held by nobody: what is in the stream is
-// refused. If JetStream does not answer, as right after a connection, it returns when to try again.
+// refused.
 //
 // It is cheap where nothing is lost, but for a refusal for each task that waits. Without a connection it is the
 // next one that has it tried again.
-func (p *Pool) republishTasks() (again <-chan time.Time) {
+func (p *Pool) republishTasks() {
+	p.again = nil
 	if p.isIdle() {
-		return nil
+		clear(p.stream.broken) // nobody looks until there is an engine
+		return
 	}
 	if err := p.restoreStream(); err != nil {
 		p.options.Logger.Warn("natspool: the stream cannot be had", "stream", p.names.stream(), "error", err)
-		if !p.conn.IsConnected() {
-			return nil
-		}
-		return time.After(publishPause)
+		return
 	}
+	p.enqueueAll()
+}
+
+// enqueueAll has everything published that is out and held by nobody.
+func (p *Pool) enqueueAll() {
+	p.stream.renewed = false
 	keys := p.outKeys(time.Now())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.enqueue(keys...)
-	return nil
 }
 
 // isIdle reports whether the engine can do nothing more: what this pool has out may be another one's.
@@ -93,17 +97,27 @@ type publication struct {
 //
 // All messages of a batch are sent before the first answer is read: one after another would cost a way
 // there and back for each. A message that failed, or has no answer in time, goes back into the queue:
-// a message that is there after all is refused as repeated, which counts as a success.
+// a message that is there after all is refused as repeated, which counts as a success. While the stream is broken all wait for the next one.
 func (p *Pool) publishBatch() bool {
+	if _, broken := p.stream.broken[""]; broken || p.ctx.Err() != nil {
+		return false
+	}
 	batch := p.nextBatch()
-	if len(batch) == 0 || p.ctx.Err() != nil {
+	if len(batch) == 0 {
 		return false
 	}
 	var failure error
 	var sent []publication
 	var again []pawl.Key
+	failed := map[classQueue]error{} // those whose consumer cannot be had
 	for _, m := range batch {
-		err := p.ensureConsumer(classQueue{m.entry.task.Type, classOf(m.entry.task.Priority)})
+		q := classQueue{m.entry.task.Type, classOf(m.entry.task.Priority)}
+		err := failed[q]
+		if err == nil {
+			if err = p.ensureConsumer(q); err != nil {
+				failed[q] = err
+			}
+		}
 		if err == nil {
 			if m.future, err = p.js.PublishMsgAsync(m.message); err == nil {
 				sent = append(sent, m)
@@ -114,10 +128,18 @@ func (p *Pool) publishBatch() bool {
 	}
 	answered, cancel := context.WithTimeoutCause(p.ctx, jet.Timeout, errNoAnswer)
 	defer cancel()
+	last := p.stream.last
 	for _, s := range sent {
-		if err := p.awaitPublication(answered, s); err != nil {
-			failure, again = err, append(again, s.entry.task.Key)
+		at, err := p.awaitPublication(answered, s)
+		if err == nil && at > 0 && at <= last {
+			p.stream.reset = true
+			err = fmt.Errorf("%w: it had a message %d, and has got another one", errBroken, at)
 		}
+		if err != nil {
+			failure, again = err, append(again, s.entry.task.Key)
+			continue
+		}
+		p.stream.last = max(p.stream.last, at)
 	}
 	if failure != nil {
 		p.publishLater(again, failure)
@@ -125,7 +147,7 @@ func (p *Pool) publishBatch() bool {
 	return p.ctx.Err() == nil
 }
 
-// publishLater puts what could not be published into the queue again, after a pause.
+// publishLater puts what could not be published into the queue again, after a pause; and whatever is out if the stream is another one.
 //
 // The stream may be what is missing, so it is made again first. Nothing else is published during the
 // pause; it would fail alike.
@@ -139,7 +161,10 @@ func (p *Pool) publishLater(keys []pawl.Key, failure error) {
 	case <-p.ctx.Done():
 		return
 	}
-	_ = p.restoreStream() // the next batch says what is wrong
+	if !p.isIdle() && p.restoreStream() == nil && p.stream.renewed {
+		p.enqueueAll()
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.enqueue(keys...)
@@ -175,23 +200,24 @@ func (p *Pool) nextBatch() []publication {
 // errNoAnswer is why a message counts as not published.
 var errNoAnswer = errors.New("JetStream does not answer")
 
-// awaitPublication waits until the stream has a message, or refuses it because it has it already.
+// awaitPublication waits until the stream has a message, or refuses it because it has it already, and returns its sequence: 0 if it is refused.
 // A task that was done meanwhile is taken out again.
 //
 // A refusal as a repetition is a success: the stream has the task. While the message was on its way
 // the attempt may have ended; its removal may then have come before the message, which nobody else
 // would take out. A message that was left for the next engine stays, unless its attempt
 // got its result after that.
-func (p *Pool) awaitPublication(ctx context.Context, s publication) error {
+func (p *Pool) awaitPublication(ctx context.Context, s publication) (sequence uint64, err error) {
 	select {
-	case <-s.future.Ok():
+	case ack := <-s.future.Ok():
+		sequence = ack.Sequence
 	case err := <-s.future.Err():
 		if isRepeated(err) {
-			return nil
+			return 0, nil
 		}
-		return err
+		return 0, err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +225,7 @@ func (p *Pool) awaitPublication(ctx context.Context, s publication) error {
 	if over := e == nil && (!s.entry.left || s.entry.answered) || e != nil && e.answered; over && !p.closed {
 		p.remove(s.entry)
 	}
-	return nil
+	return sequence, nil
 }
 
 // isRepeated says that a message was refused because the stream has one of its subject. The code,

@@ -11,6 +11,32 @@ import (
 	"github.com/pawl-run/pawl/nats/internal/jet"
 )
 
+// A streamState is what the pool knows of its stream. It belongs to New, and then to the goroutine of publishLoop.
+//
+// A stream that is created anew is another one, and has nothing of what was published: renewed stays true until everything that is out is
+// to be published again. last is the highest sequence of a message that it is known to have had; a stream that gives one of these to another
+// message has been reset.
+type streamState struct {
+	created time.Time // zero before the first look
+	last    uint64
+	reset   bool
+	renewed bool
+	broken  map[string]sighting // of the stream, under "", and of consumers
+}
+
+// A sighting is when something was first and last seen to be broken.
+type sighting struct{ first, last time.Time }
+
+// brokenWait is how long the stream, or a consumer, is broken before the stream is made anew. Servers that can choose a leader do so within 9 s.
+// Nobody has seen it broken throughout if that was said before forgetSighting.
+const (
+	brokenWait     = 15 * time.Second
+	forgetSighting = 2 * brokenWait
+)
+
+// errBroken says that the stream, or a consumer of it, is there and may never deliver what is out.
+var errBroken = errors.New("the stream is broken")
+
 // ensureStream makes the stream, or changes it to what the options say.
 //
 // One message of a subject, and new ones refused, is what makes it harmless to publish everything
@@ -18,17 +44,30 @@ import (
 // the stream
 // loses is published anew.
 func (p *Pool) ensureStream(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
+	asking, cancel := context.WithTimeout(ctx, jet.Timeout)
 	defer cancel()
-	_, err := p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	s, err := p.js.CreateOrUpdateStream(asking, jetstream.StreamConfig{
 		Name: p.names.stream(), Subjects: []string{p.names.tasks()}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage,
 		Replicas: p.options.Replicas, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
 		AllowDirect: false,
 	})
 	if err != nil {
-		err = fmt.Errorf("make the stream %s: %w", p.names.stream(), err)
+		if broken := p.checkStreamLeader(ctx); broken != nil {
+			return p.noteBroken(ctx, "", broken)
+		}
+		return fmt.Errorf("make the stream %s: %w", p.names.stream(), err)
 	}
-	return p.noteState("", err)
+	is, last := &p.stream, s.CachedInfo().State.LastSeq
+	if created := s.CachedInfo().Created; !created.Equal(is.created) {
+		is.renewed = !is.created.IsZero()
+		is.created, is.last, is.reset = created, 0, false
+	}
+	if is.reset || last < is.last {
+		return p.noteBroken(ctx, "", fmt.Errorf("%w: it has begun anew: it had message %d, and ends with %d now", errBroken, is.last, last))
+	}
+	is.last = last
+	delete(is.broken, "")
+	return nil
 }
 
 // openStream is ensureStream for New, which waits until a broken stream is made anew.
@@ -41,7 +80,7 @@ func (p *Pool) openStream(ctx context.Context) error {
 		select {
 		case <-time.After(publishPause):
 		case <-ctx.Done():
-			return err
+			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
 		}
 	}
 }
@@ -78,7 +117,11 @@ func (p *Pool) ensureConsumer(q classQueue) error {
 			Durable: q.consumer(), FilterSubject: filter, AckPolicy: jetstream.AckExplicitPolicy,
 			AckWait: p.options.Lease, MaxDeliver: -1, MaxAckPending: bound, MemoryStorage: true,
 		})
-		err = p.noteState(q.consumer(), err)
+		if broken := p.checkConsumer(q.consumer()); broken != nil {
+			err = p.noteBroken(p.ctx, q.consumer(), broken)
+		} else if err == nil {
+			delete(p.stream.broken, q.consumer())
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("make the consumer %s: %w", q.consumer(), err)
@@ -100,15 +143,21 @@ func (p *Pool) deleteLater(ctx context.Context, taskType string) error {
 	return nil
 }
 
-// restoreStream makes the stream and, as they come, the consumers again where they are lost.
+// restoreStream makes the stream and, as they come, the consumers again where they are lost. If that fails while
+// there is a connection, publishLoop tries again after a pause.
 //
 // served is emptied before and filled again by ensureConsumer, so that a consumer that fails here is
 // made when its next task comes.
-func (p *Pool) restoreStream() error {
+func (p *Pool) restoreStream() (err error) {
 	p.mu.Lock()
 	served := p.served
 	p.served = map[classQueue]bool{}
 	p.mu.Unlock()
+	defer func() {
+		if err != nil && p.conn.IsConnected() {
+			p.again = time.After(publishPause)
+		}
+	}()
 	if err := p.ensureStream(p.ctx); err != nil {
 		return err
 	}
@@ -120,103 +169,82 @@ func (p *Pool) restoreStream() error {
 	return nil
 }
 
-// brokenWait is how long the stream, or a consumer, is broken before the stream is made anew. Servers that can choose a leader do so within 9 s.
-const brokenWait = 15 * time.Second
-
-// errBroken says that the stream, or a consumer of it, is there and may never deliver what is out.
-var errBroken = errors.New("the stream is broken")
-
-// noteState deletes the stream if it, or a consumer of it, has been broken for brokenWait; consumer is "" for the stream itself, and err
-// what came of making it, which is returned, or errBroken if it is broken.
+// noteBroken notes that the stream, or a consumer of it, is seen to be broken, and deletes the stream if it has been for brokenWait; consumer
+// is "" for the stream itself. It returns what is broken, or why the stream cannot be deleted.
 //
 // The memory of a server ends with it. If too many servers of the stream were started anew, the rest may choose no leader any more, or one whose
-// stream is empty, while the consumer goes on behind the messages that it has delivered; and a stream of one replica has no leader while its server
-// is away. The next try makes a new stream, into which everything that is out is published.
-// It is called by New, and then by the goroutine of publishLoop.
-func (p *Pool) noteState(consumer string, err error) error {
-	var broken error
-	switch {
-	case p.ctx.Err() != nil:
-		return err
-	case err != nil:
-		broken = p.checkLeader(consumer)
-	case consumer != "":
-		broken = p.checkPlace(consumer)
+// stream is empty, while the consumers go on behind the messages that they have delivered; and a stream of one replica has no leader while its
+// server is away. The next try makes a new stream, into which everything that is out is published.
+func (p *Pool) noteBroken(ctx context.Context, consumer string, broken error) error {
+	now, seen := time.Now(), p.stream.broken[consumer]
+	if now.Sub(seen.last) > forgetSighting {
+		seen.first = now
 	}
-	if broken == nil {
-		delete(p.broken, consumer)
-		return err
+	seen.last = now
+	p.stream.broken[consumer] = seen
+	if now.Sub(seen.first) < brokenWait {
+		return broken
 	}
-	since, known := p.broken[consumer]
-	if !known {
-		p.broken[consumer] = time.Now()
+	p.options.Logger.Warn("natspool: the stream is made anew", "stream", p.names.stream(), "consumer", consumer, "error", broken)
+	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
+	defer cancel()
+	if err := p.js.DeleteStream(ctx, p.names.stream()); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("delete the stream %s, since %s: %w", p.names.stream(), broken.Error(), err)
 	}
-	if known && time.Since(since) > brokenWait {
-		p.options.Logger.Warn("natspool: the stream is made anew", "stream", p.names.stream(), "consumer", consumer, "error", broken)
-		p.deleteStream()
-	}
+	clear(p.stream.broken)
 	return broken
 }
 
-// deleteStream deletes the stream with all its consumers.
-func (p *Pool) deleteStream() {
-	ctx, cancel := context.WithTimeout(p.ctx, jet.Timeout)
+// checkStreamLeader fails with errBroken if the servers say that the stream is there and has no leader.
+func (p *Pool) checkStreamLeader(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
 	defer cancel()
-	if err := p.js.DeleteStream(ctx, p.names.stream()); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		p.options.Logger.Warn("natspool: the stream cannot be deleted", "stream", p.names.stream(), "error", err)
-		return
-	}
-	clear(p.broken)
-}
-
-// checkLeader fails with errBroken if the servers say that the stream, or a consumer of it, is there and has no leader.
-func (p *Pool) checkLeader(consumer string) error {
-	ctx, cancel := context.WithTimeout(p.ctx, jet.Timeout)
-	defer cancel()
-	var cluster *jetstream.ClusterInfo
-	var err error
-	if consumer == "" {
-		var s jetstream.Stream
-		if s, err = p.js.Stream(ctx, p.names.stream()); err == nil {
-			cluster = s.CachedInfo().Cluster
-		}
-	} else {
-		var c jetstream.Consumer
-		if c, err = p.js.Consumer(ctx, p.names.stream(), consumer); err == nil {
-			cluster = c.CachedInfo().Cluster
-		}
-	}
-	if isOffline(err) || cluster != nil && cluster.Leader == "" {
+	s, err := p.js.Stream(ctx, p.names.stream())
+	if isRefused(err, codeStreamOffline) || err == nil && !hasLeader(s) {
 		return fmt.Errorf("%w: it has no leader", errBroken)
 	}
 	return nil
 }
 
-// checkPlace fails with errBroken if a consumer is behind the end of the stream: it delivers nothing until the stream is that long again.
+// hasLeader reports whether a stream has a leader, as far as is known.
+func hasLeader(s jetstream.Stream) bool {
+	c := s.CachedInfo().Cluster
+	return c == nil || c.Leader != ""
+}
+
+// checkConsumer fails with errBroken if a consumer has no leader although its stream has one, or has delivered messages that are behind the end
+// of the stream: then it delivers nothing until the stream is that long again.
 //
 // The stream is asked last, so that it has whatever the consumer has delivered.
-func (p *Pool) checkPlace(consumer string) error {
+func (p *Pool) checkConsumer(consumer string) error {
 	ctx, cancel := context.WithTimeout(p.ctx, jet.Timeout)
 	defer cancel()
-	c, err := p.js.Consumer(ctx, p.names.stream(), consumer)
-	if err != nil || c.CachedInfo().Delivered.Stream == 0 {
-		return nil // what is wrong is seen when it is made the next time
+	c, bad := p.js.Consumer(ctx, p.names.stream(), consumer)
+	leaderless := isRefused(bad, codeNoLeader) || isRefused(bad, codeConsumerOffline)
+	if bad != nil && !leaderless || bad == nil && c.CachedInfo().Delivered.Stream == 0 {
+		return nil
 	}
 	s, err := p.js.Stream(ctx, p.names.stream())
-	if last := c.CachedInfo().Delivered.Stream; err == nil && last > s.CachedInfo().State.LastSeq {
-		return fmt.Errorf("%w: the consumer has delivered message %d, and the stream ends with %d", errBroken, last, s.CachedInfo().State.LastSeq)
+	switch {
+	case err != nil || !hasLeader(s):
+		return nil // it is seen with the stream
+	case leaderless:
+		return fmt.Errorf("%w: its consumer %s has no leader", errBroken, consumer)
+	case c.CachedInfo().Delivered.Stream > s.CachedInfo().State.LastSeq:
+		return fmt.Errorf("%w: its consumer %s has delivered message %d, and it ends with %d", errBroken, consumer, c.CachedInfo().Delivered.Stream, s.CachedInfo().State.LastSeq)
 	}
 	return nil
 }
 
-// isOffline reports whether an error says that all servers of a stream, or of a consumer, are away.
-func isOffline(err error) bool {
+// isRefused reports whether an error is that of JetStream with a code.
+func isRefused(err error, code jetstream.ErrorCode) bool {
 	var refused *jetstream.APIError
-	return errors.As(err, &refused) && (refused.ErrorCode == codeStreamOffline || refused.ErrorCode == codeConsumerOffline)
+	return errors.As(err, &refused) && refused.ErrorCode == code
 }
 
-// Codes of JetStream that its client has no names for.
+// Codes of JetStream that its client has no names for: no leader can be asked, and all servers of a stream, or of a consumer, are away.
 const (
+	codeNoLeader        = 10008
 	codeStreamOffline   = 10118
 	codeConsumerOffline = 10119
 )

@@ -277,25 +277,3 @@ func TestAPoolRefusesNobodyWhileItsLogIsInDoubt(t *testing.T) {
 	require.NoError(t, pool.Close(context.Background()))
 	require.NoError(t, engine.Close(context.Background()))
 }
-
-// A consumer that has delivered more than its stream has, as where the servers have chosen a leader that had lost the stream, delivers nothing
-// until both are made anew.
-func TestAConsumerBehindTheEndOfItsStream(t *testing.T) {
-	t.Parallel()
-	const n = 20
-	conn := connect(t, startServer(t).ClientURL())
-	js, err := jetstream.New(conn)
-	require.NoError(t, err)
-	h := openEngine(t, conn, t.TempDir(), natspool.Options{})
-	defer h.stop()
-	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(n)))
-	require.Eventually(t, func() bool {
-		s, err := js.Stream(t.Context(), "PAWL_tasks")
-		return err == nil && s.CachedInfo().State.Msgs == n
-	}, patience, 10*time.Millisecond)
-	answer, err := conn.Request("$JS.API.CONSUMER.RESET.PAWL_tasks.work", []byte(`{"seq": 1000}`), time.Minute)
-	require.NoError(t, err)
-	require.Contains(t, string(answer.Data), `"reset_seq":1000`)
-	defer work(t, &natspool.Worker{Conn: conn}, pawl.Handlers{"work": number})()
-	requireResults(t, h.engine, n)
-}
