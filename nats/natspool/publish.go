@@ -133,7 +133,7 @@ func (p *Pool) publishBatch() bool {
 		at, err := p.awaitPublication(answered, s)
 		if err == nil && at > 0 && at <= last {
 			p.stream.reset = true
-			err = fmt.Errorf("%w: it had a message %d, and has got another one", errBroken, at)
+			err = fmt.Errorf("%w: it had a message %d, and has got another one", errReset, at)
 		}
 		if err != nil {
 			failure, again = err, append(again, s.entry.task.Key)

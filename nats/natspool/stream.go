@@ -27,15 +27,20 @@ type streamState struct {
 // A sighting is when something was first and last seen to be broken.
 type sighting struct{ first, last time.Time }
 
-// brokenWait is how long the stream, or a consumer, is broken before the stream is made anew. Servers that can choose a leader do so within 9 s.
-// Nobody has seen it broken throughout if that was said before forgetSighting.
+// The stream is made anew if it, or a consumer, has had no leader for leaderWait, since servers that can choose one do so within 9 s; or if
+// it has begun anew for resetWait, in which a leader learns the rest of what it leads. A sighting before forgetSighting does not count.
 const (
-	brokenWait     = 15 * time.Second
-	forgetSighting = 2 * brokenWait
+	leaderWait     = 15 * time.Second
+	resetWait      = 2 * time.Second
+	forgetSighting = 30 * time.Second
 )
 
-// errBroken says that the stream, or a consumer of it, is there and may never deliver what is out.
-var errBroken = errors.New("the stream is broken")
+// The stream, or a consumer of it, is there and may never deliver what is out: errReset says that messages of the stream are lost, errBroken
+// that or any other cause.
+var (
+	errBroken = errors.New("the stream is broken")
+	errReset  = fmt.Errorf("%w: it has begun anew", errBroken)
+)
 
 // ensureStream makes the stream, or changes it to what the options say.
 //
@@ -63,24 +68,31 @@ func (p *Pool) ensureStream(ctx context.Context) error {
 		is.created, is.last, is.reset = created, 0, false
 	}
 	if is.reset || last < is.last {
-		return p.noteBroken(ctx, "", fmt.Errorf("%w: it has begun anew: it had message %d, and ends with %d now", errBroken, is.last, last))
+		if s.CachedInfo().Config.Replicas > 1 {
+			return p.noteBroken(ctx, "", fmt.Errorf("%w: it had message %d, and ends with %d now", errReset, is.last, last))
+		}
+		is.reset, is.renewed = false, true // its consumers were on the same server
 	}
 	is.last = last
 	delete(is.broken, "")
 	return nil
 }
 
-// openStream is ensureStream for New, which waits until a broken stream is made anew.
+// openStream is ensureStream for New, which waits until a broken stream is made anew, or has its leader.
 func (p *Pool) openStream(ctx context.Context) error {
+	var broken error
 	for {
 		err := p.ensureStream(ctx)
-		if !errors.Is(err, errBroken) {
+		switch {
+		case errors.Is(err, errBroken):
+			broken = err
+		case err == nil || broken == nil:
 			return err
 		}
 		select {
 		case <-time.After(publishPause):
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
+			return fmt.Errorf("%w: %w", broken, context.Cause(ctx))
 		}
 	}
 }
@@ -102,6 +114,11 @@ func (p *Pool) ensureConsumer(q classQueue) error {
 	p.mu.Unlock()
 	if known {
 		return nil
+	}
+	if _, broken := p.stream.broken[q.consumer()]; broken { // to make it would take until the servers do not answer in time
+		if broken := p.checkConsumer(q.consumer()); broken != nil {
+			return p.noteBroken(p.ctx, q.consumer(), broken)
+		}
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, jet.Timeout)
 	defer cancel()
@@ -169,7 +186,7 @@ func (p *Pool) restoreStream() (err error) {
 	return nil
 }
 
-// noteBroken notes that the stream, or a consumer of it, is seen to be broken, and deletes the stream if it has been for brokenWait; consumer
+// noteBroken notes that the stream, or a consumer of it, is seen to be broken, and deletes the stream if it has been for long enough; consumer
 // is "" for the stream itself. It returns what is broken, or why the stream cannot be deleted.
 //
 // The memory of a server ends with it. If too many servers of the stream were started anew, the rest may choose no leader any more, or one whose
@@ -182,7 +199,11 @@ func (p *Pool) noteBroken(ctx context.Context, consumer string, broken error) er
 	}
 	seen.last = now
 	p.stream.broken[consumer] = seen
-	if now.Sub(seen.first) < brokenWait {
+	wait := leaderWait
+	if errors.Is(broken, errReset) {
+		wait = resetWait
+	}
+	if now.Sub(seen.first) < wait {
 		return broken
 	}
 	p.options.Logger.Warn("natspool: the stream is made anew", "stream", p.names.stream(), "consumer", consumer, "error", broken)
@@ -192,6 +213,7 @@ func (p *Pool) noteBroken(ctx context.Context, consumer string, broken error) er
 		return fmt.Errorf("delete the stream %s, since %s: %w", p.names.stream(), broken.Error(), err)
 	}
 	clear(p.stream.broken)
+	p.stream.broken[""] = seen // until the next one is there
 	return broken
 }
 
@@ -231,7 +253,7 @@ func (p *Pool) checkConsumer(consumer string) error {
 	case leaderless:
 		return fmt.Errorf("%w: its consumer %s has no leader", errBroken, consumer)
 	case c.CachedInfo().Delivered.Stream > s.CachedInfo().State.LastSeq:
-		return fmt.Errorf("%w: its consumer %s has delivered message %d, and it ends with %d", errBroken, consumer, c.CachedInfo().Delivered.Stream, s.CachedInfo().State.LastSeq)
+		return fmt.Errorf("%w: its consumer %s has delivered message %d, and it ends with %d", errReset, consumer, c.CachedInfo().Delivered.Stream, s.CachedInfo().State.LastSeq)
 	}
 	return nil
 }

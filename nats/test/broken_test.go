@@ -28,6 +28,7 @@ type brokenStream struct {
 	published chan string
 
 	mu         sync.Mutex
+	replicas   int
 	leaderless func(asked time.Duration) bool // by the time since it was asked first
 	consumer   string                         // what is wrong with its consumers
 	asked      time.Time                      // first
@@ -93,7 +94,7 @@ func (b *brokenStream) answerStream(m *nats.Msg) string {
 		return noStream
 	}
 	text, err := json.Marshal(map[string]any{
-		"config": map[string]any{"name": "PAWL_tasks"}, "created": b.created, "state": map[string]any{"last_seq": b.sequence}, "cluster": map[string]any{"leader": leader},
+		"config": map[string]any{"name": "PAWL_tasks", "num_replicas": b.replicas}, "created": b.created, "state": map[string]any{"last_seq": b.sequence}, "cluster": map[string]any{"leader": leader},
 	})
 	if err != nil {
 		b.t.Error(err)
@@ -122,6 +123,9 @@ func (b *brokenStream) takeTask(m *nats.Msg) string {
 	if err := json.Unmarshal(m.Data, &task); err != nil {
 		b.t.Error(err)
 	}
+	if b.created.IsZero() {
+		return noStream
+	}
 	b.sequence++
 	b.published <- fmt.Sprint(task.Key, " is message ", b.sequence)
 	return fmt.Sprintf(`{"stream": "PAWL_tasks", "seq": %d}`, b.sequence)
@@ -143,13 +147,13 @@ func (b *brokenStream) openPool() *natspool.Pool {
 	return pool
 }
 
-// requireDeletion requires that the stream was deleted, and not within 15 s after the first request.
-func (b *brokenStream) requireDeletion() {
+// requireDeletion requires that the stream was deleted, and not within some time after the first request.
+func (b *brokenStream) requireDeletion(after time.Duration) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	require.False(b.t, b.deleted.IsZero())
-	require.GreaterOrEqual(b.t, b.deleted.Sub(b.asked), 15*time.Second)
+	require.GreaterOrEqual(b.t, b.deleted.Sub(b.asked), after)
 }
 
 // requireKept requires that the stream was not deleted.
@@ -181,7 +185,7 @@ func TestAStreamWithoutALeader(t *testing.T) {
 			startBroken(t, b)
 			b.openPool()
 			if c.deleted {
-				b.requireDeletion()
+				b.requireDeletion(15 * time.Second)
 			} else {
 				b.requireKept()
 			}
@@ -209,24 +213,33 @@ func TestAConsumerWithoutALeader(t *testing.T) {
 	pool := b.openPool()
 	execute(t, pool, "k1")
 	require.Equal(t, "k1 is message 1", <-b.published)
-	b.requireDeletion()
+	b.requireDeletion(15 * time.Second)
 }
 
-// A stream that gives a message a number that another one had has lost what it had: its consumers may be behind it. It is made anew, and
-// whatever is out is published, also the tasks that were in it before.
+// A stream that gives a message a number that another one had has lost what it had, and whatever is out is published again. Its consumers may be
+// behind it, unless they were on the same server: it is made anew.
 func TestAStreamThatBeginsAnew(t *testing.T) {
 	t.Parallel()
-	b := &brokenStream{}
-	startBroken(t, b)
-	pool := b.openPool()
-	execute(t, pool, "k1")
-	require.Equal(t, "k1 is message 1", <-b.published)
-	b.forget()
-	execute(t, pool, "k2")
-	require.Equal(t, "k2 is message 1", <-b.published)
-	published := []string{<-b.published, <-b.published}
-	require.ElementsMatch(t, []string{"k1", "k2"}, []string{published[0][:2], published[1][:2]})
-	b.requireDeletion()
+	for _, replicas := range []int{1, 3} {
+		t.Run(fmt.Sprint(replicas, " replicas"), func(t *testing.T) {
+			t.Parallel()
+			b := &brokenStream{replicas: replicas}
+			startBroken(t, b)
+			pool := b.openPool()
+			execute(t, pool, "k1")
+			require.Equal(t, "k1 is message 1", <-b.published)
+			b.forget()
+			execute(t, pool, "k2")
+			require.Equal(t, "k2 is message 1", <-b.published)
+			published := []string{<-b.published, <-b.published}
+			require.ElementsMatch(t, []string{"k1", "k2"}, []string{published[0][:2], published[1][:2]})
+			if replicas > 1 {
+				b.requireDeletion(2 * time.Second)
+			} else {
+				b.requireKept()
+			}
+		})
+	}
 }
 
 // A consumer that has delivered more than its stream has, as where the servers have chosen a leader that had lost the stream, delivers nothing
