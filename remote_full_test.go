@@ -216,6 +216,7 @@ func TestFollowIntoAFullLog(t *testing.T) {
 				<-time.After(10 * time.Minute)
 			}
 		}
+		<-time.After(500 * time.Millisecond) // the follower looks at whole seconds, and finds each run in one entry
 		runFor(4)
 		require.NoError(t, last.Load().Err)
 		log.fill(0)

@@ -31,6 +31,8 @@ func TestRemovalsThatFail(t *testing.T) {
 	h := openEngine(t, conn, t.TempDir(), natspool.Options{})
 	defer h.stop()
 	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, single)}, nil))
+	over := &overNATS{conn: conn}
+	require.Eventually(t, func() bool { return over.queued(t) == 1 }, patience, 10*time.Millisecond) // else it is removed once more when it gets there
 	listening := connect(t, s.ClientURL())
 	notices, err := listening.SubscribeSync("pawl.tasks.drop") // one with each try
 	require.NoError(t, err)
