@@ -488,6 +488,7 @@ func TestFollowLosesChanges(t *testing.T) {
 			ended <- s.engine.Follow(t.Context(), pawl.FollowOptions{Log: log, Bases: heldStore{s.bases, &basesHeld}})
 		}()
 		<-time.After(time.Minute)
+		synctest.Wait() // the follower has looked in this second
 		logHeld.Store(true)
 		basesHeld.Store(true)
 		text := harness.RandomLetters(1_000_000)

@@ -91,6 +91,7 @@ func (s *followScene) commit(input map[string]any, ids ...workflow.RunID) time.T
 	}
 	acknowledged := time.Now()
 	<-time.After(time.Minute)
+	synctest.Wait() // the follower has looked in this second
 	return acknowledged
 }
 
