@@ -384,7 +384,7 @@ func TestManyExceptions(t *testing.T) {
 	require.Equal(t, "2044-02-29 00:00", f.Local)
 	s.Except[0] = "* * 1-29 2 *"
 	require.NotEmpty(t, s.Check())
-	require.Less(t, time.Since(begun), 20*time.Second, "it takes minutes where each hour is held against each exception")
+	require.Less(t, time.Since(begun), time.Minute, "it takes minutes where each hour is held against each exception")
 }
 
 func BenchmarkNext(b *testing.B) {

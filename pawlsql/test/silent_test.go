@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,14 +124,16 @@ func TestLeasesWhoseAnswersAreLost(t *testing.T) {
 	options.Lease, options.Logger = longLease, logger
 	b, err := pawlsql.New(db, d.kind, options)
 	require.NoError(t, err)
-	hook, found, held := &testhook.Hook{}, 0, make(chan struct{})
+	var second atomic.Bool // the first is done
+	held := make(chan struct{})
+	hold := sync.OnceFunc(func() {
+		link.Set(servers.Link{In: true})
+		close(held)
+	})
+	hook := &testhook.Hook{}
 	hook.OnHit(func(at string) {
-		if at != "calls.found" {
-			return
-		}
-		if found++; found == 2 {
-			link.Set(servers.Link{In: true})
-			close(held)
+		if at == "calls.found" && second.Load() {
+			hold()
 		}
 	})
 	start("first")
@@ -144,6 +147,7 @@ func TestLeasesWhoseAnswersAreLost(t *testing.T) {
 	}()
 	eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
 	began := time.Now()
+	second.Store(true)
 	start("second")
 	<-held
 	eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls WHERE taker <> ''") == 1 })
