@@ -231,8 +231,10 @@ func TestAStreamThatBeginsAnew(t *testing.T) {
 			b.forget()
 			execute(t, pool, "k2")
 			require.Equal(t, "k2 is message 1", <-b.published)
-			published := []string{<-b.published, <-b.published}
-			require.ElementsMatch(t, []string{"k1", "k2"}, []string{published[0][:2], published[1][:2]})
+			again := map[string]bool{} // one that waited already comes twice
+			for len(again) < 2 {
+				again[(<-b.published)[:2]] = true
+			}
 			if replicas > 1 {
 				b.requireDeletion(2 * time.Second)
 			} else {
