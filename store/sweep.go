@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"sync"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -111,7 +112,7 @@ func (d *Dir) listFolder(name string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// sweepFound removes those of some files that the index does not name, or counts them.
+// sweepFound removes files that the index does not name, also after a loss of power, which might undo a purge, or counts them.
 func (d *Dir) sweepFound(found []index.RunFile, keep bool) (kept int, err error) {
 	slices.SortFunc(found, index.RunFile.Compare)
 	known := make([]bool, len(found))
@@ -128,6 +129,7 @@ func (d *Dir) sweepFound(found []index.RunFile, keep bool) (kept int, err error)
 			}
 		}
 	}
+	syncOnce := sync.OnceValue(d.syncLog)
 	for i, f := range found {
 		if known[i] {
 			continue
@@ -135,6 +137,9 @@ func (d *Dir) sweepFound(found []index.RunFile, keep bool) (kept int, err error)
 		if keep {
 			kept++
 			continue
+		}
+		if err := syncOnce(); err != nil {
+			return 0, err
 		}
 		if err := d.checkOwner(); err != nil {
 			return 0, err
@@ -200,6 +205,9 @@ func (d *Dir) settleFile(r *index.Row, f index.RunFile) error {
 	})
 	if err != nil || !found || !sound || now.Slot == f.Slot {
 		return err // it was purged, or flushed, meanwhile
+	}
+	if err := d.syncLog(); err != nil { // the row may be of a flush that a loss of power would undo
+		return err
 	}
 	if err := d.checkOwner(); err != nil {
 		return err
