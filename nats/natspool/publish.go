@@ -161,7 +161,9 @@ func (p *Pool) publishLater(keys []pawl.Key, failure error) {
 	case <-p.ctx.Done():
 		return
 	}
-	if !p.isIdle() && p.restoreStream() == nil && p.stream.renewed {
+	if p.isIdle() {
+		clear(p.stream.broken) // nobody looks until there is an engine
+	} else if p.restoreStream() == nil && p.stream.renewed {
 		p.enqueueAll()
 		return
 	}

@@ -213,7 +213,7 @@ func (p *Pool) noteBroken(ctx context.Context, consumer string, broken error) er
 		return fmt.Errorf("delete the stream %s, since %s: %w", p.names.stream(), broken.Error(), err)
 	}
 	clear(p.stream.broken)
-	p.stream.broken[""] = seen // until the next one is there
+	p.stream.broken[""] = sighting{now, now} // until the next one is there, which has its own time for a leader
 	return broken
 }
 
